@@ -1,4 +1,4 @@
-"""The compiled part of fanwidth: every C file below csrc/, against the system's libuv. All else is in pyproject.toml."""
+"""The compiled part: every C file below csrc/, against the system's libuv. All else is in pyproject.toml."""
 
 import os
 import re
@@ -36,14 +36,13 @@ int main(void) {
 
 
 def fail(message: str) -> NoReturn:
-    """End the build with `message` as its last words. SystemExit and no other exception: pip and `build` show no traceback."""
+    """End the build with `message` as its last words. No other exception than SystemExit is shown without a traceback."""
     raise SystemExit(f"error: {message}")
 
 
 def missing_libuv(reason: str) -> NoReturn:
-    fail(
-        f"fanwidth needs libuv >= {'.'.join(map(str, LIBUV_MIN))} and its headers: {reason}. Install them with\n{INSTALL_LIBUV}"
-    )
+    needed = ".".join(map(str, LIBUV_MIN))
+    fail(f"fanwidth needs libuv >= {needed} and its headers: {reason}. Install them with\n{INSTALL_LIBUV}")
 
 
 def pkg_config(option: str) -> str:
@@ -75,15 +74,14 @@ def version_tuple(text: str) -> tuple[int, ...]:
 class BuildCore(build_ext):
     """build_ext that finds libuv first, and only when something is compiled: an sdist needs none."""
 
-    def build_extensions(self) -> None:
+    def run(self) -> None:
         if sys.platform == "win32":
-            fail(
-                "fanwidth does not build on Windows; install it inside WSL (wsl --install), where the Linux steps apply."
-            )
+            fail("fanwidth does not build on Windows: install it inside WSL (wsl --install) by the steps for Linux.")
+        super().run()
+
+    def build_extensions(self) -> None:
         if not Path(sysconfig.get_path("include"), "Python.h").exists():
-            fail(
-                f"the headers of this Python ({sys.executable}) are missing; Debian, Ubuntu: apt-get install python3-dev"
-            )
+            fail(f"no Python.h for {sys.executable}; on Debian and Ubuntu: apt-get install python3-dev")
         cflags, libs = libuv_flags()
         self.check_libuv(cflags, libs)
         for extension in self.extensions:
@@ -92,7 +90,7 @@ class BuildCore(build_ext):
         super().build_extensions()
 
     def check_libuv(self, cflags: list[str], libs: list[str]) -> None:
-        """Stop unless a program compiled and linked as the extension will be runs, and header and library are one version.
+        """Stop unless a program built as the extension will be runs, and header and library are of one version.
 
         An older uv.h found first (CPATH, a stray -I) would compile and then use structs of the wrong size.
         """
@@ -119,7 +117,7 @@ class BuildCore(build_ext):
         if version_tuple(header)[:2] != version_tuple(library)[:2]:
             fail(
                 f"the libuv header found first is version {header}, the library is version {library}: "
-                "remove the stray uv.h (look at CPATH, C_INCLUDE_PATH, CFLAGS and LIBUV_CFLAGS) or point both at one libuv."
+                "remove the stray uv.h (see CPATH, C_INCLUDE_PATH, CFLAGS, LIBUV_CFLAGS) or point both at one libuv."
             )
         if version_tuple(header) < LIBUV_MIN:
             missing_libuv(f"found version {header}")
