@@ -36,7 +36,7 @@ int main(void) {
 
 
 def fail(message: str) -> NoReturn:
-    """End the build with `message` as its last words. No other exception than SystemExit is shown without a traceback."""
+    """End the build with `message` as its last words; of all exceptions only SystemExit brings no traceback."""
     raise SystemExit(f"error: {message}")
 
 
