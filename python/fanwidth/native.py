@@ -1,0 +1,156 @@
+"""The driver of native actions: turns checked arguments into one call of the engine."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from . import _core, machine
+from .actions import NativeAction, service
+from .distributions import Drawn, constant
+from .errors import short
+from .options import Options
+from .record import Record
+from .source import Source
+
+MAX_THREADS = 1024
+NS = 1_000_000_000
+Report = Callable[[int, int], object]
+
+_NOTHING: Drawn = constant(0).drawn()
+
+
+def _ns(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * NS)
+
+
+def _call(
+    action: NativeAction, drawn: Drawn, options: Options, *, iterator: Any, total: int | None, **given: Any
+) -> dict[str, Any]:
+    kind, a, b, values = drawn
+    arguments = {
+        "item_timeout_ns": _ns(options.item_timeout),
+        "total_timeout_ns": _ns(options.total_timeout),
+        "max_failures": options.max_failures,
+        "samples": options.keep != "summary",
+        "is_virtual": options.clock == "virtual",
+        "origin_ns": 0,
+        "cancel": options.cancel,
+        "item_is_time": False,
+        "report": None,
+        **given,
+    }
+    return _core.run(
+        strategy=options.strategy,
+        action=action.name,
+        iterator=iterator,
+        total=total,
+        limit=options.limit,
+        time=(kind, options.seed, a, b, values),
+        capacity=action.capacity if isinstance(action, service) else machine.cpus(),
+        queue=action.queue if isinstance(action, service) else None,
+        max_threads=MAX_THREADS,
+        uv_timer=False,
+        **arguments,
+    )
+
+
+def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *, samples: bool) -> dict[str, Any]:
+    """A run on the virtual clock over times that are known; nothing but item_timeout can end an item early."""
+    return _call(
+        action,
+        drawn,
+        options,
+        iterator=None,
+        total=total,
+        samples=samples,
+        is_virtual=True,
+        total_timeout_ns=None,
+        max_failures=None,
+        cancel=None,
+    )
+
+
+def _read_ahead(action: NativeAction, source: Source) -> tuple[Source, array[int] | None]:
+    """The whole source of when_all, checked; with the items' own times in ns where they are their own."""
+    items = list(source.items)
+    read = Source(items, len(items))
+    if not action.item_is_time:
+        return read, None
+    return read, array("q", (_core.read_seconds(item, f"the delay of item {index}") for index, item in enumerate(items)))
+
+
+def execute(action: NativeAction, source: Source, options: Options, report: Report | None) -> tuple[Record, Source]:
+    """Runs a native action to its end. Gives the source too, for when_all has read it."""
+    drawn: Drawn = ("given", 0.0, 0.0, None) if action.time is None else action.time.drawn()
+    origin_ns = _core.clock_ns()
+    counted = source.counted and not action.item_is_time
+    if not counted and options.reads_ahead:
+        source, times = _read_ahead(action, source)
+        if times is not None:
+            drawn = ("per_item", 0.0, 0.0, times)
+    pulled = not counted and not options.reads_ahead
+    iterator = iter(source.items) if pulled else None
+    given = {"report": report, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
+    try:
+        facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()
+    record = to_record(facts, action, source, options)
+    if drawn[0] == "per_item":
+        record.drawn_ns = drawn[3]
+    return record, source
+
+
+def to_record(facts: dict[str, Any], action: NativeAction, source: Source, options: Options) -> Record:
+    """The engine's facts as every driver gives them."""
+    ledger = facts["ledger"]
+    effective_limit, limited_by = _bound(facts, action, source, options)
+    clock = "virtual" if options.clock == "virtual" else "timerfd" if facts["uses_timerfd"] else "monotonic"
+    record = Record(
+        ledger=ledger,
+        failures=facts["failures"],
+        items=facts["items"],
+        raised=facts["raised"],
+        effective_limit=effective_limit,
+        limited_by=limited_by,
+        drawn_ns=None if facts["drawn_ns"] is None else memoryview(facts["drawn_ns"]).cast("q"),
+        facts={"driver": "native", "clock_source": clock},
+    )
+    if facts["threads"]:
+        record.facts["threads"] = facts["threads"]
+    return record
+
+
+def _bound(facts: dict[str, Any], action: NativeAction, source: Source, options: Options) -> tuple[int, str]:
+    """What bound the run, and the most items that could be in flight.
+
+    The source, where more than half of the time went into asking it while a slot was free.
+    """
+    ledger = facts["ledger"]
+    total = ledger.total
+    limit = total if options.limit is None else options.limit
+    threaded = action.name == "cpu" and options.clock == "real"
+    ceiling = min(limit, total)
+    if facts["threads_refused"]:
+        return facts["threads"], "threads"
+    if threaded and ceiling > MAX_THREADS:
+        return MAX_THREADS, "threads"
+    if action.name == "cpu" and ceiling > machine.cpus():
+        return ceiling, "cpus"
+    if facts["pulling_ns"] * 2 > ledger.last_finish_ns > 0 and options.clock == "real" and ledger.peak_in_flight < limit:
+        return limit, "source"
+    return (total, "items") if total < limit or options.limit is None else (limit, "limit")
+
+
+def refuse(action: NativeAction, source: Source, options: Options) -> None:
+    """TypeError or ValueError for arguments that only callables take."""
+    if source.asynchronous:
+        raise TypeError(f"items is an async iterable, which only an async callable can take, got action={short(action)}")
+    if options.setup is not None:
+        raise ValueError("setup is for callables: a native action takes no second argument")
+    if options.loop_factory is not None:
+        raise ValueError("loop_factory is for async callables: a native action runs on a loop of its own")
