@@ -7,9 +7,10 @@ from random import Random
 
 import numpy as np
 import pytest
-from fanwidth.statistics import bootstrap_interval, isotonic, mad_outliers, median, quantile, solve
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fanwidth.statistics import bootstrap_interval, isotonic, mad_outliers, median, quantile, solve
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 shares = st.floats(min_value=0.0, max_value=1.0)
@@ -122,7 +123,7 @@ def test_bootstrap_interval_of_a_ratio_is_reproducible() -> None:
 @pytest.mark.parametrize(("name", "value"), [("resamples", 0), ("confidence", 1.0)])
 def test_bootstrap_interval_refuses(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        bootstrap_interval([[1.0]], median, **{name: value})  # type: ignore[arg-type]
+        bootstrap_interval([[1.0]], median, **{name: value})
 
 
 @given(st.integers(1, 4), st.integers(0, 10_000))

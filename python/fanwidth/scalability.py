@@ -235,10 +235,7 @@ def _without_rounds(logs: list[list[float]]) -> list[list[float]]:
     means = [sum(sample[:rounds]) / rounds for sample in logs]
     shifts = [median([sample[i] - mean for sample, mean in zip(logs, means, strict=True)]) for i in range(rounds)]
     centre = sum(shifts) / rounds
-    return [
-        [value - shift + centre for value, shift in zip(sample, shifts, strict=False)] + sample[rounds:]
-        for sample in logs
-    ]
+    return [[value - shift + centre for value, shift in zip(sample, shifts, strict=False)] + sample[rounds:] for sample in logs]
 
 
 def _plateau(logs: Sequence[float], errors: Sequence[float], z: float) -> tuple[float, float, list[int]]:
@@ -313,12 +310,12 @@ class _Survey:
 
     @property
     def rising(self) -> bool:
-        """Whether doubling the last limit would gain more than the tolerance, by the trend at the end of the range.
+        """Whether doubling the last allowed limit would gain more than the tolerance, by the trend up to it.
 
         With noise the gain must be significant, or nothing but the end of the range make up the plateau.
         """
         last = len(self.allowed) - 1
-        if self.bounded or last == 0 or last not in self.choice.top:
+        if last == 0 or last not in self.choice.top:
             return False
         limits = [point.limit for point in self.allowed]
         before = next((i for i in reversed(range(last)) if limits[i] * _STRETCH <= limits[last]), last - 1)
@@ -409,16 +406,14 @@ def knee(
         if error > rule.slack + _SAME:
             known = f"how far limit {answer.limit} is from the best is known to {_percent(error)} only"
             return refuse("noisy", f"{known}, the tolerance is {_percent(tolerance)} (more repeats, or longer runs)")
-        if survey.rising:
+        if survey.rising and not survey.bounded:
             last = allowed[-1].limit
             return refuse("rising", f"throughput still rises at the last limit, {last} (measure larger limits)")
     interval = _interval(survey, answer.limit, exact=exact, seed=seed)
     if interval is None:
         return refuse("noisy", "whether any limit meets the conditions changes from repeat to repeat (more repeats)")
     if interval[1] > 2 * interval[0] + 1:
-        return refuse(
-            "noisy", f"it could be any limit from {interval[0]} to {interval[1]} (more repeats, or longer runs)"
-        )
+        return refuse("noisy", f"it could be any limit from {interval[0]} to {interval[1]} (more repeats, or longer runs)")
     below = max((point.limit for point in ordered if point.limit < answer.limit), default=None)
     flat = below is None and len(allowed) > 1 and min_throughput is None
     reason = _why(answer.limit, below, exp(choice.plateau), interval, rule, flat=flat)
@@ -536,9 +531,9 @@ def refine(
     """The limits to measure next, all repeats of each; none when more measuring would not make the answer better.
 
     New limits first, halfway (geometrically) into the gaps wider than `resolution`: below the answer, below a smaller
-    limit that noise may have pushed under the goal, and above the plateau where throughput falls or a condition is
-    broken, as a better limit may lie in there. After those limits measured before, where more repeats would tell what
-    is not certain, until one has `most` times the repeats of the others; `most=1` asks for none.
+    limit that noise may have pushed under the goal, and where the curve between two limits may be higher than at both
+    (before throughput falls, before a condition is broken). After those limits measured before, where more repeats
+    would tell what is not certain, until one has `most` times the repeats of the others; `most=1` asks for none.
     """
     rule = _Rule(tolerance, max_p99, min_throughput, max_failure_rate)
     ordered = _ordered(points)
@@ -552,13 +547,18 @@ def refine(
     upper: list[int] = []
     if choice.index is None or min_throughput is None:
         edge = choice.top[-1]
-        if survey.rising:  # only what lies near the last limit can tell whether it rises until there
+        summit = _summit([point.limit for point in survey.allowed], levels, rule)
+        if survey.rising and survey.bounded:
+            upper.append(edge)
+            if choice.index == edge:
+                lower = []  # a better limit above would also raise the goal
+        elif survey.rising:  # only what lies near the last limit can tell whether it rises until there
             lower.append(edge)
             doubtful += [max(0, edge - 1), edge]
-        elif places[edge] + 1 < len(ordered):
-            above = ordered[places[edge] + 1]
-            if not rule.allows(above) or levels.logs[edge + 1] < choice.plateau - rule.slack:
-                upper.append(edge)
+        elif edge + 1 < len(levels.logs) and levels.logs[edge + 1] < choice.plateau - rule.slack:
+            upper.append(edge)
+        if summit is not None:
+            upper.append(summit)
     gaps = {(places[i] - 1, places[i]) for i in lower} | {(places[i], places[i] + 1) for i in upper}
     new: set[int] = set()
     for first, second in gaps:
@@ -569,6 +569,30 @@ def refine(
     enough = most * min(len(point.throughputs) for point in ordered)
     again = (survey.allowed[i] for i in sorted(set(doubtful)))
     return [point.limit for point in again if len(point.throughputs) < enough]
+
+
+def _summit(limits: Sequence[int], levels: _Levels, rule: _Rule) -> int | None:
+    """The limit above which, up to the next, a clearly better one should lie: by the parabola through the best three.
+
+    Clearly: by a fifth of the tolerance, on top of what noise may pretend. Where the next two limits are as good as
+    the best it is a plateau, not a summit.
+    """
+    best = max(range(len(limits)), key=levels.logs.__getitem__)
+    little = rule.slack / 5.0
+    if best == 0 or best + 1 == len(limits):
+        return None
+    if best + 2 < len(limits) and min(levels.logs[best + 1 : best + 3]) >= levels.logs[best] - little:
+        return None
+    left, right = log(limits[best] / limits[best - 1]), log(limits[best + 1] / limits[best])
+    rise = (levels.logs[best] - levels.logs[best - 1]) / left
+    fall = (levels.logs[best] - levels.logs[best + 1]) / right
+    if rise + fall <= 0.0:
+        return None
+    slope = (rise * right - fall * left) / (left + right)
+    gain = slope * slope * (left + right) / (4.0 * (rise + fall))
+    if gain <= little + levels.z * levels.errors[best]:
+        return None
+    return best if slope > 0.0 else best - 1
 
 
 def _doubtful(levels: _Levels, choice: _Choice, rule: _Rule) -> list[int]:
@@ -671,9 +695,7 @@ def _nearest(points: Sequence[Point], wanted: float) -> Point | None:
     return min(points, key=lambda point: abs(log(point.limit / wanted)), default=None)
 
 
-def _compare(
-    here: Point, smaller: Point | None, larger: Point | None, rule: _Rule, *, exact: bool
-) -> tuple[Verdict, str]:
+def _compare(here: Point, smaller: Point | None, larger: Point | None, rule: _Rule, *, exact: bool) -> tuple[Verdict, str]:
     group = [point for point in (smaller, here, larger) if point is not None]
     levels = _levels([point.throughputs for point in group], exact=exact)
     if levels.spread is None:
