@@ -9,24 +9,31 @@ print(run)
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
+_unusable: ImportError | None = None
 try:
-    from ._core import CancelToken, admit
+    from . import _core as _core
 except ImportError as error:
-    raise ImportError(
+    _unusable = ImportError(
         f"fanwidth's compiled part fanwidth._core cannot be loaded ({error}): install fanwidth anew with pip, "
         "which builds it where there is no wheel for this Python"
-    ) from None
-
-from .actions import NATIVE_ACTIONS, NativeAction, cpu, delay, noop, service
-from .distributions import Distribution, constant, empirical, exponential, lognormal, uniform
-from .errors import QueueFull, RunCancelled, RunFailed, RunTimeout, Unpicklable
-from .run import STATES, Counts, Outcome, Run, Samples
-from .stats import Summary
-from .strategies import bounded, chunked, for_each, run, when_all
+    )
+    # The command line shows the same words without a traceback, and its --version still works: see cli.py.
+    if os.path.basename(sys.argv[0] if sys.argv else "") not in ("fanwidth", "-m"):
+        raise _unusable from None
+else:
+    from ._core import CancelToken, admit
+    from .actions import NATIVE_ACTIONS, NativeAction, cpu, delay, noop, service
+    from .distributions import Distribution, constant, empirical, exponential, lognormal, uniform
+    from .errors import QueueFull, RunCancelled, RunFailed, RunTimeout, Unpicklable
+    from .run import STATES, Counts, Outcome, Run, Samples
+    from .stats import Summary
+    from .strategies import bounded, chunked, for_each, run, when_all
 
 if TYPE_CHECKING:
     from . import aio
@@ -84,6 +91,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if _unusable is not None and name in __all__:
+        raise _unusable
     if name not in _LAZY:
         raise AttributeError(f"module 'fanwidth' has no attribute {name!r}")
     module = importlib.import_module(f".{_LAZY[name]}", __name__)
