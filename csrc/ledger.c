@@ -40,8 +40,17 @@ static void shrink(fw_ledger *ledger, uint64_t capacity) {
 
 int fw_ledger_init(fw_ledger *ledger, const fw_memory *memory, uint64_t total, uint64_t limit, int samples) {
   *ledger = (fw_ledger){.arena = {.memory = memory}, .counts = {.total = total, .limit = limit}, .max_failures = FW_UNKNOWN};
-  if (samples)
-    return total == 0 ? 0 : grow(ledger, total == FW_UNKNOWN ? 64 : total);
+  if (samples) {
+    int rc = total == 0 ? 0 : grow(ledger, total == FW_UNKNOWN ? 64 : total);
+    /* What may start at once is written at once: the first touch of its pages must not hold up the items. */
+    uint64_t at_once = limit < ledger->capacity ? limit : ledger->capacity;
+    if (rc == 0) {
+      fw_touch(ledger->start_ns, at_once * sizeof(int64_t));
+      fw_touch(ledger->finish_ns, at_once * sizeof(int64_t));
+      fw_touch(ledger->state, at_once);
+    }
+    return rc;
+  }
   ledger->latency = fw_resize(&ledger->arena, NULL, 0, 2 * sizeof(fw_tally));
   if (ledger->latency == NULL)
     return -ENOMEM;

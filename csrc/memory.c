@@ -1,9 +1,11 @@
 /* memory: small blocks from the heap, large ones as mappings with huge pages, all of them counted. */
 #include "memory.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* The first touch of a page is the engine's largest cost; a huge page is touched once where 512 small ones would be. */
 #define MAPPED_FROM ((size_t)1 << 20)
@@ -57,6 +59,16 @@ void *fw_resize(fw_arena *arena, void *block, size_t old_bytes, size_t bytes) {
   if (arena->bytes > arena->peak_bytes)
     arena->peak_bytes = arena->bytes;
   return resized;
+}
+
+void fw_touch(void *start, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)start / page * page;
+  if (bytes >= MAPPED_FROM)
+    madvise((void *)first, (uintptr_t)start + bytes - first, MADV_POPULATE_WRITE); /* a wish, too */
+#else
+  (void)start, (void)bytes;
+#endif
 }
 
 void fw_release(fw_arena *arena, void *block, size_t bytes) {

@@ -22,6 +22,10 @@ typedef struct fw_arena {
 
 /* New bytes are zero. NULL when there is no memory: the old block is then untouched. */
 void *fw_resize(fw_arena *arena, void *block, size_t old_bytes, size_t bytes);
+
+/* Has the pages of [start, start + bytes) of a large block ready before they are needed, where the system can do that. */
+void fw_touch(void *start, size_t bytes);
+
 void fw_release(fw_arena *arena, void *block, size_t bytes);
 
 #endif

@@ -25,6 +25,7 @@ int fw_ledger_add(PyObject *module);
 int fw_cancel_add(PyObject *module);
 int fw_native_add(PyObject *module);
 int fw_order_add(PyObject *module);
+int fw_arrow_add(PyObject *module);
 int fw_callables_add(PyObject *module);
 
 /* A new, empty ledger. NULL with an exception set. */

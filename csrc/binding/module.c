@@ -36,12 +36,13 @@ static PyObject *admit(PyObject *module, PyObject *args, PyObject *kwargs) {
   (void)module;
   static char *names[] = {"strategy", "total", "started", "finished", "limit", NULL};
   const char *name;
-  PyObject *total, *limit;
-  unsigned long long started, finished;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOKKO:admit", names, &name, &total, &started, &finished, &limit))
+  PyObject *total, *started, *finished, *limit;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO!O!O:admit", names, &name, &total, &PyLong_Type, &started, &PyLong_Type,
+                                   &finished, &limit))
     return NULL;
-  fw_counts counts = {.started = started, .finished = finished};
-  if (fw_read_count(total, &counts.total) < 0 || fw_read_count(limit, &counts.limit) < 0)
+  fw_counts counts;
+  if (fw_read_count(total, &counts.total) < 0 || fw_read_count(started, &counts.started) < 0 ||
+      fw_read_count(finished, &counts.finished) < 0 || fw_read_count(limit, &counts.limit) < 0)
     return NULL;
   if (counts.finished > counts.started || counts.started > counts.total || counts.limit == 0) {
     PyErr_SetString(PyExc_ValueError, "admit needs finished <= started <= total and limit >= 1");
@@ -98,7 +99,7 @@ static int add_lists(PyObject *module) {
 
 static int module_exec(PyObject *module) {
   if (add_lists(module) < 0 || fw_ledger_add(module) < 0 || fw_cancel_add(module) < 0 || fw_native_add(module) < 0 ||
-      fw_order_add(module) < 0)
+      fw_order_add(module) < 0 || fw_arrow_add(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "libuv_version", uv_version_string());
 }

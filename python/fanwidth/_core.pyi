@@ -73,3 +73,6 @@ def run(
 
 # csrc/binding/order.c
 def durations(from_ns: Any, to_ns: Any, state: Any, /) -> tuple[bytes, float, float]: ...
+
+# csrc/binding/arrow.c
+def arrow_stream(length: int, columns: tuple[tuple[str, str, int, tuple[bytes | None, ...]], ...], /) -> object: ...

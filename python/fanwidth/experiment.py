@@ -213,9 +213,9 @@ def _notes(points: list[Point], runs: dict[int, list[Run]], action: NativeAction
     )
     if isinstance(action, cpu):
         yield (
-            f"Computing takes {seconds(each_run.ideal)} of {machine.cpus()} CPUs under every method; measured: {seconds(each_time)} "
-            f"under for_each, {seconds(all_time)} under when_all, {seconds(bounded_time)} under bounded. What is above it went to "
-            "switching and to other programs."
+            f"Computing takes {seconds(each_run.ideal)} of {machine.cpus()} CPUs under every method; measured: "
+            f"{seconds(each_time)} under for_each, {seconds(all_time)} under when_all, {seconds(bounded_time)} under bounded. "
+            "What is above it went to switching and to other programs."
         )
         yield (
             f"What a small limit buys is short service: p99 {seconds(each_run.latency.p99)} at {each_point.limit} in flight, "
