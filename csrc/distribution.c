@@ -14,7 +14,8 @@ static uint64_t bits(uint64_t seed, uint64_t index) {
   return mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + index * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-double fw_uniform(uint64_t seed, uint64_t index) { return ((double)(bits(seed, index) >> 11) + 0.5) * 0x1p-53; }
+/* 52 bits and a half are the 53 of a double. With one bit more the largest would be rounded to 1, which has no quantile. */
+double fw_uniform(uint64_t seed, uint64_t index) { return ((double)(bits(seed, index) >> 12) + 0.5) * 0x1p-52; }
 
 static double polynomial(const double *coefficients, int degree, double x) {
   double sum = coefficients[degree];
