@@ -230,9 +230,7 @@ def test_extension_unusable_is_one_line_with_the_remedy(built: Built, broken: di
 
 
 @pytest.mark.parametrize("command", ["--version", "compare"])
-def test_cli_without_the_extension_shows_no_traceback(
-    built: Built, broken: dict[str, str], tmp_path: Path, command: str
-) -> None:
+def test_cli_without_the_extension_shows_no_traceback(built: Built, broken: dict[str, str], tmp_path: Path, command: str) -> None:
     """S079."""
     for start in ([built.script], [built.python, "-m", "fanwidth"]):
         done = run(*start, command, env=broken, cwd=tmp_path)
@@ -263,10 +261,14 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 
 
 def test_import_is_fast(built: Built, tmp_path: Path) -> None:
-    """25 ms on an idle machine; the guard is twice that, for the best of five."""
-    code = "import time; t = time.perf_counter(); import fanwidth; print(time.perf_counter() - t)"
-    times = [float(succeed(built.python, "-c", code, cwd=tmp_path, env=environment())) for _ in range(5)]
-    assert min(times) < 0.050
+    """The target is 25 ms on an idle machine; here CPU time is held against asyncio's in the same minute, best of seven."""
+
+    def seconds(module: str) -> float:
+        code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+        return float(succeed(built.python, "-c", code, cwd=tmp_path, env=environment()))
+
+    rounds = [(seconds("fanwidth"), seconds("asyncio")) for _ in range(7)]
+    assert min(ours for ours, _ in rounds) < min(theirs for _, theirs in rounds)
 
 
 # libuv's lookup. These run setup.py itself: pip and build only pass on what it says.
@@ -285,9 +287,7 @@ def small_copy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / name, copy)
     (copy / "csrc").mkdir()
-    (copy / "csrc" / "one.c").write_text(
-        "#include <uv.h>\nint one(void);\nint one(void) { return (int)uv_version(); }\n"
-    )
+    (copy / "csrc" / "one.c").write_text("#include <uv.h>\nint one(void);\nint one(void) { return (int)uv_version(); }\n")
     (copy / "python" / "fanwidth").mkdir(parents=True)
     (copy / "python" / "fanwidth" / "__init__.py").touch()
     shutil.copy(root / "python" / "fanwidth" / "_version.py", copy / "python" / "fanwidth")
