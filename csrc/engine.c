@@ -187,6 +187,14 @@ static void rest(fw_run *run) {
   turn_loop(run, until_ns < tick_ns ? until_ns : tick_ns);
 }
 
+/* How many items may start at one reading of the clock. Where an item can fail as it starts, one: that may stop the run, and
+   then nothing new starts. */
+static uint64_t batch(const fw_plan *plan) {
+  if (plan->queue != FW_UNKNOWN)
+    return 1;
+  return plan->is_virtual ? VIRTUAL_BATCH : REAL_BATCH;
+}
+
 /* The whole run on the caller's thread. */
 static int run_alone(fw_run *run) {
   const fw_plan *plan = run->plan;
@@ -204,8 +212,8 @@ static int run_alone(fw_run *run) {
       if (run->error < 0)
         return run->error;
     } else if (may > 0) {
-      uint64_t batch = plan->is_virtual ? VIRTUAL_BATCH : REAL_BATCH;
-      rc = start(run, may < batch ? may : batch, now_ns);
+      uint64_t most = batch(plan);
+      rc = start(run, may < most ? may : most, now_ns);
       if (rc < 0)
         return rc;
     } else if (fw_in_flight(ledger) == 0) {
