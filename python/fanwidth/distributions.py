@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .checks import check_seconds
 
@@ -24,10 +24,11 @@ class Distribution:
 
     kind: ClassVar[str]
 
-    @property
-    def mean(self) -> float:
-        """The expected value in seconds."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # a property here would become the default of the field `mean` of a subclass
+
+        @property
+        def mean(self) -> float:
+            """The expected value in seconds."""
 
     def drawn(self) -> Drawn:
         raise NotImplementedError
