@@ -29,7 +29,7 @@ static int take(fw_run *run, uint64_t *index, int64_t *start_ns) {
 static void end_item(fw_run *run, uint64_t index, int64_t start_ns, int state) {
   fw_ledger *ledger = run->ledger;
   fw_ledger_finish(ledger, index, 1, start_ns, fw_clock_now(&run->clock), state);
-  atomic_store(&run->stopping, ledger->stop);
+  atomic_store(&run->stopping, fw_halts(run));
   /* The caller waits for room where it pulls, elsewhere for the end alone. */
   if (run->plan->host.pull != NULL || ledger->stop || ledger->counts.finished == ledger->counts.total)
     uv_cond_signal(&run->changed);

@@ -60,7 +60,7 @@ static void abandon(fw_run *run) {
 
 static void stop(fw_run *run, int cause) {
   fw_ledger_stop(run->ledger, cause);
-  atomic_store(&run->stopping, run->ledger->stop);
+  atomic_store(&run->stopping, fw_halts(run));
 }
 
 /* Stops the run where the time or somebody says so, and ends what is in flight where anything has stopped it. */
@@ -71,7 +71,7 @@ static void heed(fw_run *run, int64_t now_ns) {
     stop(run, FW_STOP_CANCEL);
   if (!done && now_ns >= run->plan->total_timeout_ns)
     stop(run, FW_STOP_TIMEOUT);
-  if (!ledger->stop)
+  if (!ledger->stop || !fw_halts(run))
     return;
   atomic_store(&run->stopping, ledger->stop);
   if (!blocks(run) && fw_in_flight(ledger) > 0)
@@ -146,7 +146,7 @@ static void pull(fw_run *run, uint64_t may) {
   acquire(run);
   run->pulling_ns += fw_monotonic_ns() - before_ns;
   if (rc < 0)
-    stop(run, FW_STOP_SOURCE);
+    stop(run, rc == FW_PULL_INTERRUPTED ? FW_STOP_INTERRUPT : FW_STOP_SOURCE);
   if (rc == 0)
     run->ledger->counts.total = run->ledger->counts.started;
   release(run);

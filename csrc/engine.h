@@ -10,6 +10,8 @@
 typedef struct fw_run fw_run;
 struct fw_action;
 
+enum { FW_PULL_FAILED = -1, FW_PULL_INTERRUPTED = -2 };
+
 /* What the engine asks of its caller, always on the caller's thread. */
 typedef struct fw_host {
   void *context; /* borrowed */
@@ -18,7 +20,7 @@ typedef struct fw_host {
   int (*tick)(void *context, uint64_t done, uint64_t failed);
 
   /* Pulls up to `may` items and gives each to fw_offer until that says 0. 1: there may be more; 0: the source has ended;
-     negative: it failed. NULL: nothing is pulled, the items are their indices. */
+     or one of FW_PULL_*. NULL: nothing is pulled, the items are their indices. */
   int (*pull)(void *context, fw_run *run, uint64_t may);
 } fw_host;
 
@@ -31,6 +33,7 @@ typedef struct fw_plan {
   uint64_t capacity;        /* service: servers, >= 1; cpu on the virtual clock: CPUs */
   uint64_t queue;           /* service: places in the queue, FW_UNKNOWN: no bound */
   uint64_t max_threads;     /* of blocking actions, >= 1; a lower ceiling than the limit binds instead of it */
+  int drains;               /* 1: when the source fails, what is in flight runs to its end instead of being cancelled */
   int is_virtual;
   int timer;                /* FW_TIMER_BEST or FW_TIMER_UV */
   int64_t origin_ns;        /* CLOCK_MONOTONIC at the run's start, or 0: when the engine begins */

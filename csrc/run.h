@@ -29,7 +29,7 @@ struct fw_run {
   int64_t armed_ns;    /* what the settling thread waits for */
   int over;            /* nothing more will happen */
   int error;           /* the first failure of the engine itself, a negative errno */
-  atomic_int stopping; /* ledger->stop, to be read without the lock */
+  atomic_int stopping; /* ledger->stop, once items in flight are to end, to be read without the lock */
   fw_crew crew;        /* the threads of a blocking action */
 };
 
@@ -37,6 +37,13 @@ enum { FW_SETTLE_AT_MOST = 16384, FW_STAMP_EVERY = 64 };
 
 /* A deadline's id says with its top bit that the deadline is the item's time-out, not its end. */
 #define FW_LATE (UINT64_C(1) << 63)
+
+/* Why items in flight have to end now, or 0. */
+static inline int fw_halts(const fw_run *run) {
+  int draining = run->ledger->stop == FW_STOP_SOURCE && run->plan->drains && !fw_cancelled(run->plan) &&
+                 fw_clock_now(&run->clock) < run->plan->total_timeout_ns;
+  return draining ? 0 : run->ledger->stop;
+}
 
 /* The earlier of `begin_ns + wait_ns` and the time-out of an item that started at `start_ns`, with FW_LATE put into `id` for the
    latter. An item that would end at the very moment of its time-out is in time. 0, or -EOVERFLOW after 292 years. */

@@ -131,6 +131,30 @@ static PyObject *ledger_tallies(LedgerObject *self, PyObject *Py_UNUSED(ignored)
   return NULL;
 }
 
+/* A run that ended before its start: `total` items were pulled, none was started. */
+static PyObject *unstarted(PyObject *module, PyObject *args) {
+  unsigned long long total;
+  int stop;
+  if (!PyArg_ParseTuple(args, "Ki:unstarted", &total, &stop))
+    return NULL;
+  LedgerObject *self = fw_ledger_new(module, total, FW_UNKNOWN, 1);
+  if (self == NULL)
+    return NULL;
+  self->ledger.pulled = total;
+  fw_ledger_stop(&self->ledger, stop);
+  int rc = fw_ledger_seal(&self->ledger);
+  if (rc == 0)
+    return (PyObject *)self;
+  Py_DECREF(self);
+  return fw_raise(rc);
+}
+
+static PyMethodDef functions[] = {
+    {"unstarted", unstarted, METH_VARARGS,
+     "unstarted($module, total, stop, /)\n--\n\nThe ledger of a run that read `total` items and started none."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyGetSetDef ledger_getset[] = {
     {"counts", (getter)ledger_counts, NULL, "(ok, failed, timed_out, cancelled, not_started)", NULL},
     {"pulled", (getter)ledger_pulled, NULL, "items taken from the source", NULL},
@@ -211,5 +235,5 @@ int fw_ledger_add(PyObject *module) {
   state->column_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &column_spec, NULL);
   if (state->ledger_type == NULL || state->column_type == NULL)
     return -1;
-  return PyModule_AddType(module, state->ledger_type);
+  return PyModule_AddFunctions(module, functions) < 0 ? -1 : PyModule_AddType(module, state->ledger_type);
 }

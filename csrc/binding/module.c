@@ -99,7 +99,7 @@ static int add_lists(PyObject *module) {
 
 static int module_exec(PyObject *module) {
   if (add_lists(module) < 0 || fw_ledger_add(module) < 0 || fw_cancel_add(module) < 0 || fw_native_add(module) < 0 ||
-      fw_order_add(module) < 0 || fw_arrow_add(module) < 0)
+      fw_order_add(module) < 0 || fw_arrow_add(module) < 0 || fw_callables_add(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "libuv_version", uv_version_string());
 }

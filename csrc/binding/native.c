@@ -80,22 +80,24 @@ static PyObject *facts(LedgerObject *ledger, fw_source *source, const fw_outcome
 }
 
 static PyObject *run(PyObject *module, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"strategy",    "action",          "iterator",         "total",      "limit",
-                          "time",        "item_timeout_ns", "total_timeout_ns", "capacity",   "queue",
-                          "max_threads", "max_failures",    "samples",          "is_virtual", "uv_timer",
-                          "origin_ns",   "cancel",          "item_is_time",     "report",     NULL};
+  static char *names[] = {"strategy",        "action",           "iterator", "total",     "limit",       "time",
+                          "item_timeout_ns", "total_timeout_ns", "capacity", "queue",     "max_threads", "max_failures",
+                          "samples",         "is_virtual",       "uv_timer", "origin_ns", "cancel",      "item_is_time",
+                          "report",          "drains",           NULL};
   const char *strategy, *action;
   PyObject *iterator, *total, *limit, *time, *item_timeout, *total_timeout, *capacity, *queue, *max_failures, *cancel, *report;
   unsigned long long max_threads;
-  int samples, is_virtual, uv_timer, item_is_time;
+  int samples, is_virtual, uv_timer, item_is_time, drains = 0;
   long long origin_ns;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssOOOO!OOOOKOpppLOpO:run", names, &strategy, &action, &iterator, &total, &limit,
-                                   &PyTuple_Type, &time, &item_timeout, &total_timeout, &capacity, &queue, &max_threads,
-                                   &max_failures, &samples, &is_virtual, &uv_timer, &origin_ns, &cancel, &item_is_time, &report))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssOOOO!OOOOKOpppLOpO|p:run", names, &strategy, &action, &iterator, &total,
+                                   &limit, &PyTuple_Type, &time, &item_timeout, &total_timeout, &capacity, &queue, &max_threads,
+                                   &max_failures, &samples, &is_virtual, &uv_timer, &origin_ns, &cancel, &item_is_time, &report,
+                                   &drains))
     return NULL;
 
   fw_plan plan = {.max_threads = max_threads,
                   .is_virtual = is_virtual,
+                  .drains = drains,
                   .timer = uv_timer ? FW_TIMER_UV : FW_TIMER_BEST,
                   .origin_ns = origin_ns};
   uint64_t known, width, failures;
@@ -154,7 +156,7 @@ static PyMethodDef functions[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS,
      "run($module, /, strategy, action, iterator, total, limit, time, item_timeout_ns, total_timeout_ns, capacity, queue, "
      "max_threads, "
-     "max_failures, samples, is_virtual, uv_timer, origin_ns, cancel, item_is_time, report)\n--\n\n"
+     "max_failures, samples, is_virtual, uv_timer, origin_ns, cancel, item_is_time, report, drains=False)\n--\n\n"
      "Runs a native action without the GIL; gives the facts of the run by name."},
     {NULL, NULL, 0, NULL},
 };

@@ -109,19 +109,20 @@ static int64_t own_time(fw_source *source, uint64_t index, PyObject *item) {
   return ns;
 }
 
-/* Pulls one item and offers it. 1: go on; 2: nothing more may start; 0: the end; -1: it raised. */
+/* Pulls one item and offers it. 1: go on; 2: nothing more may start; 0: the end; else as fw_host.pull. */
 static int pull_one(fw_source *source, fw_run *run) {
   uint64_t index = source->ledger->pulled;
   if (source->runs_no_bytecode && index % PULLS_PER_SIGNAL_CHECK == 0 && PyErr_CheckSignals() < 0) {
     stash(source, 1);
-    return -1;
+    return FW_PULL_INTERRUPTED;
   }
   PyObject *item = PyIter_Next(source->iterator);
   if (item == NULL) {
     if (!PyErr_Occurred())
       return 0;
-    stash(source, 0);
-    return -1;
+    int interrupted = !PyErr_ExceptionMatches(PyExc_Exception); /* Ctrl-C while the source's own code ran */
+    stash(source, interrupted);
+    return interrupted ? FW_PULL_INTERRUPTED : FW_PULL_FAILED;
   }
   int64_t ns = source->item_is_time ? own_time(source, index, item) : 0;
   int rc = ns == -2 || (source->holds_items && hold(source, run, index, item) < 0) ? -1 : 0;
@@ -129,7 +130,7 @@ static int pull_one(fw_source *source, fw_run *run) {
   if (rc < 0) {
     PyErr_NoMemory();
     stash(source, 1);
-    return -1;
+    return FW_PULL_INTERRUPTED;
   }
   return fw_offer(run, ns) ? 1 : 2;
 }

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from . import _unusable
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -145,6 +146,9 @@ def _run(given: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
     given = _parser().parse_args(arguments)
+    if _unusable is not None:
+        print(f"fanwidth {given.command}: {_unusable}", file=sys.stderr)
+        return BAD_USE
     try:
         return _run(given)
     except BrokenPipeError:

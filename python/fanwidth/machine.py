@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import sys
-from pathlib import Path
 from typing import Any
 
 from . import _core
 from ._version import __version__
 
-_CGROUP_V2 = Path("/sys/fs/cgroup/cpu.max")
-_CGROUP_V1 = Path("/sys/fs/cgroup/cpu")
+_CGROUP_V2 = "/sys/fs/cgroup/cpu.max"
+_CGROUP_V1 = "/sys/fs/cgroup/cpu/"
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
 
 
 def _quota() -> float | None:
     """CPUs by the control group's bandwidth limit, or None."""
     try:
-        if _CGROUP_V2.exists():
-            quota, period = _CGROUP_V2.read_text().split()
+        if os.path.exists(_CGROUP_V2):
+            quota, period = _read(_CGROUP_V2).split()
             return None if quota == "max" else int(quota) / int(period)
-        quota_us = int((_CGROUP_V1 / "cpu.cfs_quota_us").read_text())
-        return None if quota_us <= 0 else quota_us / int((_CGROUP_V1 / "cpu.cfs_period_us").read_text())
+        quota_us = int(_read(_CGROUP_V1 + "cpu.cfs_quota_us"))
+        return None if quota_us <= 0 else quota_us / int(_read(_CGROUP_V1 + "cpu.cfs_period_us"))
     except (OSError, ValueError, ZeroDivisionError):
         return None
 
@@ -42,6 +45,8 @@ def _cached_quota() -> float | None:
 
 def describe() -> dict[str, Any]:
     """The machine and the versions, for the `meta` of runs and tables."""
+    import platform  # not at the top: most programs never ask
+
     return {
         "fanwidth": __version__,
         "python": platform.python_version(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from . import _core, machine
@@ -15,6 +15,8 @@ from .record import Record
 from .source import Source
 
 MAX_THREADS = 1024
+STOP_SOURCE = 4
+"""The engine's number for a source that raised: FW_STOP_SOURCE of csrc/ledger.h."""
 NS = 1_000_000_000
 Report = Callable[[int, int], object]
 
@@ -23,6 +25,11 @@ _NOTHING: Drawn = constant(0).drawn()
 
 def _ns(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * NS)
+
+
+def drains(options: Options) -> bool:
+    """Whether what is in flight runs to its end when the source raises: where every outcome is to be kept, it does."""
+    return options.errors == "keep" and options.max_failures is None
 
 
 def _call(
@@ -39,6 +46,7 @@ def _call(
         "cancel": options.cancel,
         "item_is_time": False,
         "report": None,
+        "drains": drains(options),
         **given,
     }
     return _core.run(
@@ -72,13 +80,25 @@ def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *
     )
 
 
-def _read_ahead(action: NativeAction, source: Source) -> tuple[Source, array[int] | None]:
-    """The whole source of when_all, checked; with the items' own times in ns where they are their own."""
-    items = list(source.items)
-    read = Source(items, len(items))
-    if not action.item_is_time:
-        return read, None
-    return read, array("q", (_core.read_seconds(item, f"the delay of item {index}") for index, item in enumerate(items)))
+def read_ahead(source: Source) -> tuple[list[Any], BaseException | None]:
+    """The whole source of when_all, and what it raised. A loop of bytecode, so that Ctrl-C ends even an endless one."""
+    items: list[Any] = []
+    try:
+        for item in source.items:
+            items.append(item)
+    except BaseException as error:
+        return items, error
+    return items, None
+
+
+def never_started(read: int, raised: BaseException) -> Record:
+    """The record of a when_all whose source raised: nothing has been started."""
+    return Record(ledger=_core.unstarted(read, STOP_SOURCE), raised=raised, facts={"driver": "none"})
+
+
+def _times(items: list[Any]) -> array[int]:
+    """The items as their own times in ns; ValueError or TypeError names the first that is none."""
+    return array("q", (_core.read_seconds(item, f"the delay of item {index}") for index, item in enumerate(items)))
 
 
 def execute(action: NativeAction, source: Source, options: Options, report: Report | None) -> tuple[Record, Source]:
@@ -87,18 +107,20 @@ def execute(action: NativeAction, source: Source, options: Options, report: Repo
     origin_ns = _core.clock_ns()
     counted = source.counted and not action.item_is_time
     if not counted and options.reads_ahead:
-        source, times = _read_ahead(action, source)
-        if times is not None:
-            drawn = ("per_item", 0.0, 0.0, times)
+        items, raised = read_ahead(source)
+        source = Source(items, len(items))
+        if raised is not None:
+            return never_started(len(items), raised), source
+        if action.item_is_time:
+            drawn = ("per_item", 0.0, 0.0, _times(items))
     pulled = not counted and not options.reads_ahead
     iterator = iter(source.items) if pulled else None
     given = {"report": report, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
     try:
         facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
     finally:
-        close = getattr(iterator, "close", None)
-        if close is not None:
-            close()
+        if isinstance(iterator, Generator):  # not a file, which also has a close(): that one is the caller's
+            iterator.close()
     record = to_record(facts, action, source, options)
     if drawn[0] == "per_item":
         record.drawn_ns = drawn[3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -392,6 +391,8 @@ class Run:
         return f"<Run: {display.headline(self)}>"
 
     def _repr_html_(self) -> str:
+        import html
+
         return display.card(self, html.escape)
 
 
