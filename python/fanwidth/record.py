@@ -19,8 +19,8 @@ class Record:
     """By index, None where not ok. None: not kept, or a native action's, which are the indices."""
     failures: list[tuple[int, Any, BaseException]] = field(default_factory=list)
     """Index, item and exception; items that timed out on the native driver may be missing."""
-    items: dict[int, Any] = field(default_factory=dict)
-    """Items by index of failures that are not in `failures`."""
+    items: dict[int, Any] | list[Any] = field(default_factory=dict)
+    """Items by index: of failures that are not in `failures`, or all of them where the driver has read the source."""
     raised: BaseException | None = None
     """What ends the run whatever the error policy: an interrupt, a job's SystemExit, the source's own exception."""
     effective_limit: int | None = None

@@ -134,16 +134,22 @@ def run(action: Action, items: Any, *, strategy: str, **options: Any) -> Run:
 
 
 def _run(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> Run:
-    chosen = check_options(strategy, **{name: value for name, value in given.items() if name not in ("action", "items")})
+    source, options = check(strategy, action, items, given)
+    return execute(action, source, options)
+
+
+def check(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> tuple[Source, Options]:
+    """All arguments of a run; ValueError or TypeError names what is wrong with which of them. Nothing is pulled."""
+    options = check_options(strategy, **{name: value for name, value in given.items() if name not in ("action", "items")})
     check_action(action, items)
     source = check_source(items)
     if isinstance(action, NativeAction):
-        native.refuse(action, source, chosen)
-    elif chosen.clock == "virtual":
+        native.refuse(action, source, options)
+    elif options.clock == "virtual":
         raise ValueError(
             'clock="virtual" needs a native action, whose times are drawn (for a callable: run it once, then run.replay(...))'
         )
-    return execute(action, source, chosen)
+    return source, options
 
 
 def execute(action: Action, source: Source, options: Options) -> Run:

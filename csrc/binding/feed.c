@@ -1,0 +1,399 @@
+/* feed: hands the items of a source to whoever works on them, and writes down how each ended. As Python it would read:
+
+       def take(self):                       # one call, atomic under the GIL
+           if self.stop or self.ended: return END
+           if not may_start(self.counts): return WAIT
+           item = next(self.iterator)        # or the oldest of those that were offered
+           self.ledger.start(now)
+           return Ticket(item, index, now, copy(self.context))
+*/
+#include "callables.h"
+
+#include <stdlib.h>
+
+enum { TRACEBACKS_KEPT = 100, SIGNALS_EVERY = 1024 };
+
+void fw_ticket_clear(fw_ticket *ticket) {
+  Py_CLEAR(ticket->item);
+  Py_CLEAR(ticket->context);
+  Py_CLEAR(ticket->awaitable);
+}
+
+int fw_queue_push(fw_queue *queue, fw_ticket ticket) {
+  if (queue->count == queue->capacity) {
+    size_t capacity = queue->capacity == 0 ? 16 : queue->capacity * 2;
+    fw_ticket *grown = malloc(capacity * sizeof *grown);
+    if (grown == NULL) {
+      fw_ticket_clear(&ticket);
+      PyErr_NoMemory();
+      return -1;
+    }
+    for (size_t i = 0; i < queue->count; i++)
+      grown[i] = queue->tickets[(queue->head + i) % queue->capacity];
+    free(queue->tickets);
+    *queue = (fw_queue){.tickets = grown, .count = queue->count, .capacity = capacity};
+  }
+  queue->tickets[(queue->head + queue->count++) % queue->capacity] = ticket;
+  return 0;
+}
+
+fw_ticket fw_queue_pop(fw_queue *queue) {
+  fw_ticket ticket = queue->tickets[queue->head];
+  queue->head = (queue->head + 1) % queue->capacity;
+  queue->count--;
+  return ticket;
+}
+
+/* As inspect.isawaitable has it. */
+int fw_is_awaitable(PyObject *object) {
+  if (PyCoro_CheckExact(object))
+    return 1;
+  PyAsyncMethods *async = Py_TYPE(object)->tp_as_async;
+  if (async != NULL && async->am_await != NULL)
+    return 1;
+  if (!PyGen_CheckExact(object))
+    return 0;
+  PyObject *code = PyObject_GetAttrString(object, "gi_code");
+  int found = code != NULL && PyCode_Check(code) && (((PyCodeObject *)code)->co_flags & CO_ITERABLE_COROUTINE) != 0;
+  Py_XDECREF(code);
+  PyErr_Clear();
+  return found;
+}
+
+/* Calls once and forgets. Whoever cannot be told (a loop that was closed) is not there to be told. */
+void fw_feed_tell(PyObject **whom) {
+  PyObject *callable = *whom;
+  if (callable == NULL)
+    return;
+  *whom = NULL;
+  PyObject *result = PyObject_CallNoArgs(callable);
+  if (result == NULL)
+    PyErr_Clear();
+  Py_XDECREF(result);
+  Py_DECREF(callable);
+}
+
+uint64_t fw_feed_may_start(const FeedObject *feed) {
+  fw_counts counts = feed->ledger->counts;
+  if (feed->held >= feed->buffer)
+    return 0;
+  counts.started += (uint64_t)feed->taking;
+  /* A limit that was lowered leaves more in flight than it allows. */
+  if (counts.started - counts.finished >= counts.limit || counts.started >= counts.total)
+    return 0;
+  return fw_admit(feed->strategy, counts);
+}
+
+int fw_feed_over(const FeedObject *feed) { return feed->ledger->stop != FW_RUNNING || (feed->ended && feed->offered.count == 0); }
+
+void fw_feed_kick(FeedObject *feed) {
+  if (feed->idle != NULL)
+    fw_threads_kick(feed);
+  if (feed->create_task != NULL)
+    fw_workers_kick(feed);
+  if (feed->listener == NULL && !feed->bell_armed)
+    return;
+  if (fw_threads_to_do(feed) == FW_DO_NOTHING && !(feed->by_offer && fw_feed_over(feed)))
+    return;
+  if (feed->bell_armed) {
+    feed->bell_armed = 0;
+    PyThread_release_lock(feed->bell);
+  }
+  fw_feed_tell(&feed->listener);
+}
+
+void fw_feed_discard(FeedObject *feed, fw_ticket *ticket) {
+  PyObject *closed = PyObject_CallMethod(ticket->awaitable, "close", NULL);
+  if (closed == NULL)
+    PyErr_Clear(); /* futures have none */
+  Py_XDECREF(closed);
+  fw_feed_finish(feed, ticket, fw_feed_now(feed), FW_CANCELLED, NULL, NULL);
+}
+
+void fw_feed_stop(FeedObject *feed, int cause) {
+  fw_ledger_stop(feed->ledger, cause);
+  while (feed->returned.count > 0) {
+    fw_ticket ticket = fw_queue_pop(&feed->returned);
+    fw_feed_discard(feed, &ticket);
+  }
+  if (feed->alive > 0)
+    fw_workers_cancel(feed);
+  fw_feed_kick(feed);
+}
+
+void fw_feed_raise(FeedObject *feed, int cause, PyObject *exception) {
+  if (feed->raised == NULL || cause > feed->ledger->stop)
+    Py_XSETREF(feed->raised, exception);
+  else
+    Py_DECREF(exception);
+  fw_feed_stop(feed, cause);
+}
+
+/* Whatever stops a run from outside is looked at before each start. */
+void fw_feed_look(FeedObject *feed, int64_t now_ns) {
+  if (feed->flag != NULL && atomic_load_explicit(feed->flag, memory_order_relaxed) && feed->ledger->stop < FW_STOP_CANCEL)
+    fw_feed_stop(feed, FW_STOP_CANCEL);
+  if (now_ns >= feed->deadline_ns && feed->ledger->stop < FW_STOP_TIMEOUT)
+    fw_feed_stop(feed, FW_STOP_TIMEOUT);
+}
+
+void fw_feed_end(FeedObject *feed) {
+  feed->ended = 1;
+  Py_CLEAR(feed->iterator);
+  feed->ledger->counts.total = feed->ledger->pulled;
+  fw_feed_kick(feed);
+}
+
+/* A source that has raised may have had more items: its length stays unknown. */
+static void fail_source(FeedObject *feed) {
+  int cause = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) ? FW_STOP_INTERRUPT : FW_STOP_SOURCE;
+  feed->ended = 1;
+  fw_feed_raise(feed, cause, fw_catch());
+  Py_CLEAR(feed->iterator);
+}
+
+/* Workers on a loop are many tasks with a context each, but a generator that sets a variable wants to find it again. */
+static PyObject *next_of(FeedObject *feed, PyObject *iterator) {
+  PyObject *context = feed->runs_bytecode ? feed->source_context : NULL;
+  if (context != NULL && PyContext_Enter(context) < 0)
+    return NULL;
+  PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
+  if (context != NULL && PyContext_Exit(context) < 0)
+    Py_CLEAR(item);
+  return item;
+}
+
+int fw_feed_pull(FeedObject *feed, PyObject **item) {
+  PyObject *iterator = Py_NewRef(feed->iterator);
+  int64_t asked_ns = feed->runs_bytecode ? fw_feed_now(feed) : 0;
+  feed->taking++;
+  *item = next_of(feed, iterator);
+  feed->taking--;
+  if (feed->runs_bytecode)
+    feed->pulling_ns += fw_feed_now(feed) - asked_ns;
+  Py_DECREF(iterator);
+  if (*item != NULL)
+    return 1;
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration)) {
+    fail_source(feed);
+  } else {
+    PyErr_Clear();
+    fw_feed_end(feed);
+  }
+  return 0;
+}
+
+int fw_feed_give(FeedObject *feed, PyObject *items) {
+  Py_XSETREF(feed->iterator, PyObject_GetIter(items));
+  Py_XSETREF(feed->items, Py_NewRef(items));
+  feed->ledger->pulled = feed->known = (uint64_t)PyList_GET_SIZE(items);
+  feed->runs_bytecode = feed->by_offer = feed->ended = 0;
+  return feed->iterator == NULL ? -1 : 0;
+}
+
+int fw_feed_read(FeedObject *feed) {
+  PyObject *items = PyList_New(0), *item;
+  int rc = items == NULL ? -1 : 0;
+  while (rc == 0 && (item = Py_TYPE(feed->iterator)->tp_iternext(feed->iterator)) != NULL) {
+    rc = PyList_Append(items, item);
+    Py_DECREF(item);
+    feed->ledger->pulled++;
+    if (rc == 0 && PyList_GET_SIZE(items) % SIGNALS_EVERY == 0) {
+      rc = PyErr_CheckSignals(); /* an iterator in C runs no bytecode, which would see to it */
+      fw_feed_look(feed, fw_feed_now(feed));
+      if (feed->ledger->stop != FW_RUNNING)
+        break;
+    }
+  }
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration)) {
+    fail_source(feed);
+  } else {
+    PyErr_Clear();
+    if (feed->ledger->stop == FW_RUNNING && fw_feed_give(feed, items) < 0)
+      fail_source(feed);
+  }
+  Py_XDECREF(items);
+  return feed->ledger->stop == FW_RUNNING ? 0 : -1;
+}
+
+void fw_feed_abandon(FeedObject *feed) {
+  fw_ledger *ledger = feed->ledger;
+  int64_t now_ns = fw_feed_now(feed);
+  if (ledger->latency != NULL)
+    fw_ledger_finish(ledger, 0, fw_in_flight(ledger), 0, now_ns, FW_CANCELLED);
+  else
+    for (uint64_t i = 0; fw_in_flight(ledger) > 0; i++)
+      if (ledger->state[i] == FW_IN_FLIGHT)
+        fw_ledger_finish(ledger, i, 1, ledger->start_ns[i], now_ns, FW_CANCELLED);
+  feed->abandoned = 1;
+}
+
+int fw_feed_offer(FeedObject *feed, PyObject *item) {
+  if (fw_queue_push(&feed->offered, (fw_ticket){.item = Py_NewRef(item)}) < 0)
+    return -1;
+  feed->ledger->pulled++;
+  fw_feed_kick(feed);
+  return 0;
+}
+
+/* An item that came and cannot start: it was pulled, and no more. */
+static int drop(FeedObject *feed, fw_ticket *ticket, int was_offered) {
+  feed->ledger->pulled += !was_offered;
+  fw_ticket_clear(ticket);
+  return FW_END;
+}
+
+static int start(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
+  uint64_t index = feed->ledger->counts.started;
+  ticket->context = PyContext_Copy(feed->context);
+  if (ticket->context == NULL)
+    return -1;
+  if (feed->results != NULL && index >= (uint64_t)PyList_GET_SIZE(feed->results) && PyList_Append(feed->results, Py_None) < 0)
+    return -1;
+  if (fw_ledger_start(feed->ledger, 1, now_ns) < 0) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  ticket->index = index;
+  ticket->start_ns = now_ns;
+  return 0;
+}
+
+static int take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
+  fw_feed_look(feed, now_ns);
+  if (feed->returned.count > 0 && !feed->handing_over) {
+    *ticket = fw_queue_pop(&feed->returned);
+    return FW_TAKEN;
+  }
+  if (fw_feed_over(feed) || feed->handing_over)
+    return FW_END;
+  if (fw_feed_may_start(feed) == 0)
+    return FW_WAIT;
+  int was_offered = feed->offered.count > 0;
+  if (was_offered) {
+    *ticket = fw_queue_pop(&feed->offered);
+  } else if (feed->by_offer) {
+    return FW_WAIT;
+  } else {
+    *ticket = (fw_ticket){0};
+    if (!fw_feed_pull(feed, &ticket->item))
+      return FW_END;
+    if (feed->runs_bytecode) {
+      now_ns = fw_feed_now(feed);
+      fw_feed_look(feed, now_ns);
+    }
+    if (feed->ledger->stop != FW_RUNNING)
+      return drop(feed, ticket, was_offered);
+  }
+  if (start(feed, ticket, now_ns) == 0)
+    return FW_TAKEN;
+  drop(feed, ticket, was_offered);
+  fw_feed_raise(feed, FW_STOP_SOURCE, fw_catch());
+  return FW_END;
+}
+
+int fw_feed_take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
+  int rc = take(feed, ticket, now_ns);
+  if (rc != FW_END && (feed->idle != NULL || feed->parked != NULL || feed->listener != NULL || feed->bell_armed))
+    fw_feed_kick(feed); /* a worker that got an item sees to it that the next one is taken too */
+  return rc;
+}
+
+PyObject *fw_feed_call(FeedObject *feed, fw_ticket *ticket, PyObject *value) {
+  PyObject *arguments[] = {NULL, ticket->item, value};
+  if (PyContext_Enter(ticket->context) < 0)
+    return NULL;
+  PyObject *result =
+      PyObject_Vectorcall(feed->action, arguments + 1, (value == NULL ? 1 : 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+  if (PyContext_Exit(ticket->context) < 0)
+    Py_CLEAR(result);
+  return result;
+}
+
+/* A run may have more failures than fit into memory with all that their frames hold. */
+static int keep_failure(FeedObject *feed, const fw_ticket *ticket, PyObject *exception) {
+  uint64_t kept = (uint64_t)PyList_GET_SIZE(feed->failures);
+  if (kept >= TRACEBACKS_KEPT && PyException_SetTraceback(exception, Py_None) < 0)
+    return -1;
+  if (kept >= feed->failures_kept)
+    return 0;
+  PyObject *row = Py_BuildValue("(KOO)", (unsigned long long)ticket->index, ticket->item, exception);
+  int rc = row == NULL ? -1 : PyList_Append(feed->failures, row);
+  Py_XDECREF(row);
+  return rc;
+}
+
+/* (index, item, state, result, exception, start_ns, finish_ns) */
+static int put_out(FeedObject *feed, const fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception) {
+  PyObject *row =
+      Py_BuildValue("(KOiOOLL)", (unsigned long long)ticket->index, ticket->item, state, result == NULL ? Py_None : result,
+                    exception == NULL ? Py_None : exception, (long long)ticket->start_ns, (long long)now_ns);
+  int rc = row == NULL ? -1 : PyList_Append(feed->outbox, row);
+  Py_XDECREF(row);
+  if (++feed->held >= feed->buffer && feed->held_since_ns == 0)
+    feed->held_since_ns = now_ns;
+  return rc;
+}
+
+void fw_feed_finish(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception) {
+  int rc = 0, was_running = feed->ledger->stop == FW_RUNNING;
+  if (!feed->abandoned) {
+    fw_ledger_finish(feed->ledger, ticket->index, 1, ticket->start_ns, now_ns, state);
+    if (feed->outbox != NULL)
+      rc = put_out(feed, ticket, now_ns, state, result, exception);
+    else if (exception != NULL)
+      rc = keep_failure(feed, ticket, exception);
+    if (feed->results != NULL && result != NULL) {
+      PyObject *nothing = PyList_GET_ITEM(feed->results, (Py_ssize_t)ticket->index);
+      PyList_SET_ITEM(feed->results, (Py_ssize_t)ticket->index, result);
+      result = nothing;
+    }
+  }
+  Py_XDECREF(result);
+  Py_XDECREF(exception);
+  fw_ticket_clear(ticket);
+  if (rc < 0)
+    fw_feed_raise(feed, FW_STOP_SOURCE, fw_catch());
+  else if (was_running && feed->ledger->stop != FW_RUNNING)
+    fw_feed_stop(feed, feed->ledger->stop);
+  if (feed->reader != NULL && feed->outbox != NULL)
+    fw_feed_tell(&feed->reader);
+}
+
+/* `cause` becomes the cause of a new exception. */
+static PyObject *new_error(PyObject *type, PyObject *text, PyObject *cause) {
+  PyObject *error = text == NULL ? NULL : PyObject_CallOneArg(type, text);
+  Py_XDECREF(text);
+  if (error == NULL)
+    PyErr_Clear(); /* no memory for the words: the cause alone will have to do */
+  if (error == NULL || cause == NULL)
+    return error == NULL ? cause : error;
+  PyException_SetCause(error, cause);
+  return error;
+}
+
+PyObject *fw_timeout_error(const FeedObject *feed, uint64_t index, PyObject *cause) {
+  PyObject *text;
+  if (feed->ledger->stop == FW_STOP_TIMEOUT)
+    text = PyUnicode_FromFormat("item %llu was in flight when total_timeout was over", (unsigned long long)index);
+  else
+    text = PyUnicode_FromFormat("item %llu took longer than item_timeout", (unsigned long long)index);
+  return new_error(PyExc_TimeoutError, text, cause);
+}
+
+int fw_ends_run(PyObject *exception) {
+  return PyErr_GivenExceptionMatches(exception, PyExc_KeyboardInterrupt) ||
+         PyErr_GivenExceptionMatches(exception, PyExc_SystemExit);
+}
+
+void fw_feed_finish_raised(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, PyObject *exception) {
+  if (fw_ends_run(exception)) {
+    if (!feed->abandoned)
+      fw_feed_raise(feed, FW_STOP_INTERRUPT, Py_NewRef(exception));
+  } else if (feed->cancelled_error != NULL && PyErr_GivenExceptionMatches(exception, feed->cancelled_error)) {
+    PyObject *text =
+        PyUnicode_FromFormat("item %llu raised CancelledError, but nobody cancelled it", (unsigned long long)ticket->index);
+    exception = new_error(PyExc_RuntimeError, text, exception);
+  }
+  fw_feed_finish(feed, ticket, now_ns, FW_FAILED, NULL, exception);
+}

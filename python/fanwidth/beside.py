@@ -1,0 +1,180 @@
+"""Runs for code that is on an event loop already: async callables on that loop, sync and native actions on threads beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from . import native, strategies
+from ._core import CancelToken, Feed
+from .actions import NativeAction
+from .aio import is_async
+from .feed import CANCEL, TICK_SECONDS, Report, Tap, close_source, open_feed, report_progress, runs_bytecode, to_record
+from .loop import Session, resolve
+from .options import Options
+from .record import Record
+from .run import Run
+from .source import Source
+from .threads import Crew, facts, most_threads
+
+Cancelled = asyncio.CancelledError | None
+
+
+async def run(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> Run:
+    """A run on the loop that is running."""
+    from .progress import reporter
+
+    source, options = strategies.check(strategy, action, items, given)
+    if options.loop_factory is not None:
+        raise ValueError("loop_factory is for runs from sync code: fw.aio runs on the loop that is running")
+    report = None if options.progress is False else reporter(options.progress, source.total)
+    try:
+        record, source = await execute(action, source, options, report)
+    except BaseException:
+        if report is not None:
+            report.close()
+        raise
+    if report is not None:
+        counts = record.ledger.counts
+        report.close(sum(counts[:4]), counts[1] + counts[2])
+    return strategies.finish(record, action, source, options)
+
+
+async def execute(
+    action: Any, source: Source, options: Options, report: Report | None, tap: Tap | None = None
+) -> tuple[Record, Source]:
+    """Runs an action of any kind to its end; gives the source too, for when_all has read it.
+
+    CancelledError where the task was cancelled, once nothing of the run is running.
+    """
+    if isinstance(action, NativeAction):
+        return await _native(action, source, options, report)
+    if is_async(action) or source.asynchronous:
+        feed, iterator = open_feed(action, source, options, tap, on_loop=True)
+        session = Session(feed, [], source, options, iterator)
+        await session.run(report)
+        return session.record(), source
+    return await _threads(action, source, options, report, tap), source
+
+
+async def _threads(action: Any, source: Source, options: Options, report: Report | None, tap: Tap | None) -> Record:
+    feed, iterator = open_feed(action, source, options, tap, on_loop=False)
+    most_threads(feed, options)
+    crew = Crew(feed, options.setup)
+    try:
+        cancelled = await _attend(feed, crew, report)
+    except BaseException:  # a second Ctrl-C does not wait for running sync callables
+        feed.stop(CANCEL)
+        feed.abandon()
+        raise
+    if feed.handing_over:
+        session = Session(feed, crew.made, source, options, iterator)
+        await session.run(report)
+        crew.join()
+        record = session.record()
+    else:
+        close_source(feed, iterator)
+        crew.join()
+        record = to_record(feed, options, facts(crew), refused=crew.refused)
+    if cancelled is not None:
+        raise cancelled
+    return record
+
+
+async def _attend(feed: Feed, crew: Crew, report: Report | None) -> Cancelled:
+    """As the calling thread does it in threads.py, but without ever waiting on the loop's thread."""
+    loop = asyncio.get_running_loop()
+    cancelled: Cancelled = None
+    while True:
+        rung = loop.create_future()
+        feed.listener = partial(loop.call_soon_threadsafe, resolve, rung)
+        event = feed.attend(0)
+        if event == "leave":
+            return cancelled
+        if event == "hire":
+            crew.start()
+        else:
+            report_progress(feed, report)
+        try:
+            await asyncio.wait([rung], timeout=0 if event == "hire" else TICK_SECONDS)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            feed.stop(CANCEL)
+
+
+class _OnLoop(Iterator[Any]):
+    """A source that is asked on the loop's thread, by the engine on another."""
+
+    def __init__(self, iterator: Iterator[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.iterator = iterator
+        self.loop = loop
+
+    def __next__(self) -> Any:
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self.loop.call_soon_threadsafe(self._ask, answer)
+        return answer.result()
+
+    def _ask(self, answer: concurrent.futures.Future[Any]) -> None:
+        try:
+            answer.set_result(next(self.iterator))
+        except BaseException as error:
+            answer.set_exception(error)
+
+
+async def _native(action: NativeAction, source: Source, options: Options, report: Report | None) -> tuple[Record, Source]:
+    loop = asyncio.get_running_loop()
+    iterator = None if source.counted else iter(source.items)
+    asked = source
+    if options.reads_ahead and iterator is not None:
+        items = list(iterator)
+        asked = Source(items, len(items))
+    elif runs_bytecode(iterator) and iterator is not None:
+        asked = Source(_OnLoop(iterator, loop), source.total)
+    token = CancelToken()
+    counts = [(0, 0)]
+    answer: asyncio.Future[tuple[Record, Source]] = loop.create_future()
+
+    def settle(result: tuple[Record, Source] | None, error: BaseException | None) -> None:
+        if error is not None:
+            answer.set_exception(error)
+        elif result is not None:
+            answer.set_result(result)
+
+    def thread_main() -> None:
+        result, raised = None, None
+        try:
+            result = native.execute(action, asked, replace(options, cancel=token), lambda *now: counts.append(now))
+        except BaseException as error:
+            raised = error
+        with suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, raised)
+
+    thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-engine", daemon=True)
+    thread.start()
+    cancelled: Cancelled = None
+    while not answer.done():
+        try:
+            await asyncio.wait([answer], timeout=TICK_SECONDS)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            token.cancel()
+        if options.cancel is not None and options.cancel.cancelled:
+            token.cancel()
+        if report is not None:
+            del counts[:-1]
+            report(*counts[-1])
+    thread.join()
+    close = getattr(iterator, "close", None)
+    if close is not None:
+        close()
+    if cancelled is not None:
+        raise cancelled
+    record, read = answer.result()
+    return record, read if asked is source or options.reads_ahead else source
