@@ -81,7 +81,13 @@ static void heed(fw_run *run, int64_t now_ns) {
 static int settle(fw_run *run, int64_t now_ns) {
   const fw_action *action = run->plan->action;
   int64_t due_ns = now_ns < run->plan->total_timeout_ns ? now_ns : run->plan->total_timeout_ns;
-  int rc = fw_in_flight(run->ledger) > 0 && action->next(run, 0) <= due_ns ? action->settle(run, due_ns) : 0;
+  int rc = 0;
+  /* A part at a time, so that others get their turn; but what was due within the run's time is in time, all of it. */
+  while (rc == 0 && fw_in_flight(run->ledger) > 0 && action->next(run, 0) <= due_ns) {
+    rc = action->settle(run, due_ns);
+    if (now_ns < run->plan->total_timeout_ns)
+      break;
+  }
   heed(run, now_ns);
   return rc;
 }
@@ -234,7 +240,9 @@ static void settler(void *argument) {
     if (rc < 0)
       run->error = rc;
     uv_cond_signal(&run->changed);
-    int64_t until_ns = run->plan->action->next(run, SLACK_NS), last_ns = run->plan->total_timeout_ns;
+    int64_t until_ns = FW_NEVER, last_ns = run->plan->total_timeout_ns;
+    if (fw_in_flight(run->ledger) > 0) /* deadlines of abandoned items are still there */
+      until_ns = run->plan->action->next(run, SLACK_NS);
     if (until_ns > last_ns && !run->ledger->stop)
       until_ns = last_ns;
     if (until_ns > now_ns + TICK_NS)

@@ -85,7 +85,8 @@ static int64_t queue_timeout(const fw_run *run) {
   const fw_servers *s = &run->servers;
   if (s->length == 0 || run->plan->item_timeout_ns == FW_NEVER)
     return FW_NEVER;
-  return s->queue[s->head].start_ns + run->plan->item_timeout_ns;
+  int64_t given_up;
+  return __builtin_add_overflow(s->queue[s->head].start_ns, run->plan->item_timeout_ns, &given_up) ? FW_NEVER : given_up;
 }
 
 int64_t fw_servers_next(const fw_run *run, int64_t slack_ns) {
@@ -101,7 +102,7 @@ static int finish_service(fw_run *run, uint64_t id, int64_t done_ns, int64_t now
   s->free = server;
   s->busy--;
   fw_ledger_finish(run->ledger, served.index, 1, served.start_ns, now_ns, id & FW_LATE ? FW_TIMED_OUT : FW_OK);
-  if (s->length == 0 || run->ledger->stop)
+  if (s->length == 0 || fw_halts(run))
     return 0;
   /* A downstream is not slowed by our being woken late: its server goes on at the moment it became free. */
   fw_server next = dequeue(s);
