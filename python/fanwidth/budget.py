@@ -9,7 +9,7 @@ from dataclasses import replace
 from . import strategies
 from .actions import NativeAction
 from .export import seconds as in_seconds
-from .trials import Measured, Trial
+from .trials import Measured, Trial, many
 
 _LEAST_SECONDS = 1e-3
 
@@ -81,10 +81,10 @@ class Budget:
     def notes(self, planned: int) -> Iterator[str]:
         """What was left out, in words."""
         if self.over_time and self._seconds is not None:
-            yield f"budget: {self.over_time:,} of {planned:,} runs did not fit into {in_seconds(self._seconds)}."
+            yield f"budget: {self.over_time:,} of {many(planned, 'run')} did not fit into {in_seconds(self._seconds)}."
         if self.over_calls:
-            made = f"{self._calls:,} calls ({self._spent:,} made)"
-            yield f"max_calls: {self.over_calls:,} of {planned:,} runs did not fit into {made}."
+            made = f"{many(self._calls or 0, 'call')} ({self._spent:,} made)"
+            yield f"max_calls: {self.over_calls:,} of {many(planned, 'run')} did not fit into {made}."
 
 
 def _simulated(trial: Trial) -> float:

@@ -25,7 +25,7 @@ from .options import DEFAULT, Clock, check_options
 from .progress import Progress, Reporter, reporter
 from .source import Source, check_action, check_source
 from .table import Table
-from .trials import Measured, Plan, Trial, measure
+from .trials import Measured, Plan, Trial, many, measure
 
 
 def sweep(
@@ -198,10 +198,11 @@ class _Sweep:
 
     def table(self) -> Table:
         """What has been measured until now, in the order it was."""
+        size = f"{many(len(self.plan.points), 'point')}, {many(self.plan.repeats, 'repeat')}"
         return Table.from_rows(
             self.rows,
             self.columns,
-            title=f"sweep of {describe(self.action)}: {len(self.plan.points):,} points, {self.plan.repeats:,} repeats",
+            title=f"sweep of {describe(self.action)}: {size}",
             notes=self._notes(),
             meta=self._header(),
             complete=len(self.rows) == self.planned,
@@ -229,16 +230,16 @@ class _Sweep:
     def _notes(self) -> Iterator[str]:
         yield from self.budget.notes(self.planned)
         if self.retried:
-            yield f"{self.retried:,} runs that had ended in an error before were run again."
+            yield f"{many(self.retried, 'run')} that had ended in an error before: run again."
         errors = [(trial, measured.row["error"]) for trial, measured in self.measured if measured.row.get("error")]
         if errors:
             trial, why = errors[0]
-            yield f"{len(errors):,} of {self.planned:,} runs ended in an error; the first ({trial}): {why}"
-        failures = [(trial, measured) for trial, measured in self.measured if measured.failure]
+            yield f"{len(errors):,} of {many(self.planned, 'run')} ended in an error; the first ({trial}): {why}"
+        failures = [(trial, measured) for trial, measured in self.measured if measured.failure and not measured.cut]
         if failures:
             trial, measured = failures[0]
             count = sum(measured.failed for _, measured in failures)
-            yield f"{count:,} items failed, in {len(failures):,} runs; the first ({trial}): {measured.failure}"
+            yield f"{many(count, 'item')} failed, in {many(len(failures), 'run')}; the first ({trial}): {measured.failure}"
         places = {measured.place for _, measured in self.measured if not measured.row.get("error")}
         host, workers = max(Counter(host for host, *_ in places).items(), key=lambda entry: entry[1], default=("", 0))
         if self.executor is not None and workers > 1:

@@ -176,6 +176,11 @@ def told(error: BaseException) -> str:
     return text if len(text) <= ERROR_WIDTH else text[: ERROR_WIDTH - 3] + "..."
 
 
+def many(count: int, thing: str) -> str:
+    """`many(1, "run")` is "1 run", `many(2_000, "run")` is "2,000 runs"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def _place() -> tuple[str, int, int]:
     return platform.node(), os.getpid(), threading.get_ident()
 
