@@ -154,21 +154,27 @@ def test_only_the_init_function_is_exported(built: Built) -> None:
 
 # Two users of libuv in one process.
 
+
+def with_uvloop(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the venv of `built` finds this one's uvloop, and nothing else of this one."""
+    uvloop = pytest.importorskip("uvloop", reason="needs uvloop, of the extra [dev]")
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "uvloop").symlink_to(Path(uvloop.__file__).parent)
+    return environment(PYTHONPATH=str(tmp_path / "path"))
+
+
 TWO_USERS = """
 import asyncio, importlib.machinery, importlib.util, sys
 first = sys.argv[1]
 
+async def five():
+    await asyncio.gather(*(asyncio.sleep(0.001) for _ in range(5)))
+
 def other():
     if sys.argv[2] == "uvloop":
         import uvloop
-        async def five():
-            await asyncio.gather(*(asyncio.sleep(0.001) for _ in range(5)))
-            child = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", "raise SystemExit(7)")
-            return await child.wait()
-        assert asyncio.run(five(), loop_factory=uvloop.new_event_loop) == 7 if sys.version_info >= (3, 12) else True
-        if sys.version_info < (3, 12):
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                assert runner.run(five()) == 7
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(five())
     else:
         loader = importlib.machinery.ExtensionFileLoader("second._core", sys.argv[2])
         spec = importlib.util.spec_from_file_location("second._core", sys.argv[2], loader=loader)
@@ -191,17 +197,55 @@ print(ok)
 @pytest.mark.parametrize("first", ["ours", "other"])
 @pytest.mark.parametrize("other", ["uvloop", "copy"])
 def test_another_user_of_libuv_in_the_process(built: Built, tmp_path: Path, first: str, other: str) -> None:
-    """S077, S078: uvloop's own static libuv, or a second copy of our extension under another name."""
+    """S077: uvloop's own static libuv, or a second copy of our extension under another name."""
     env = environment()
     if other == "uvloop":
-        uvloop = pytest.importorskip("uvloop", reason="needs uvloop, of the extra [dev]")
-        env["PYTHONPATH"] = str(tmp_path / "path")
-        (tmp_path / "path").mkdir()
-        (tmp_path / "path" / "uvloop").symlink_to(Path(uvloop.__file__).parent)
+        env = with_uvloop(tmp_path)
     else:
         (extension,) = built.package.glob("_core*.so")
         other = str(shutil.copy(extension, tmp_path))
     assert succeed(built.python, "-c", TWO_USERS, first, other, cwd=tmp_path, env=env) == "100\n"
+
+
+INSIDE_UVLOOP = """
+import asyncio, subprocess, sys
+import uvloop
+import fanwidth as fw
+
+async def host():
+    child = await asyncio.create_subprocess_exec("sh", "-c", "exit 7")
+    return await child.wait()
+
+async def nap(item):
+    await asyncio.sleep(0.001)
+
+def spawn(item):
+    subprocess.run(["true"], check=True)
+
+def read(item):
+    with open(sys.executable, "rb") as file:
+        file.read(4096)
+
+async def once():
+    ended = asyncio.create_task(host())
+    ok = fw.when_all(fw.delay(0.001), 10).counts.ok
+    ok += (await fw.aio.bounded(nap, 10, limit=5)).counts.ok
+    ok += (await fw.aio.bounded(spawn, 5, limit=5)).counts.ok
+    ok += (await fw.aio.bounded(read, 5, limit=5)).counts.ok
+    assert await ended == 7
+    return ok
+
+async def all_rounds():
+    return sum([await once() for _ in range(20)])
+
+with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    print(runner.run(all_rounds()))
+"""
+
+
+def test_inside_uvloop(built: Built, tmp_path: Path) -> None:
+    """S078: sync and async API inside a loop with its own libuv, whose own child processes are waited for as well."""
+    assert succeed(built.python, "-c", INSIDE_UVLOOP, cwd=tmp_path, env=with_uvloop(tmp_path)) == "600\n"
 
 
 # The extension missing or unusable.
