@@ -279,6 +279,7 @@ def test_a_table_reads_at_a_glance() -> None:
         "--------  -----  ------  -------  -------  -----  --------",
         "for_each      8  10,000  virtual  62.5000  62.50      0.00",
         "when_all      –  10,000  virtual   0.0502   0.05      0.42",
+        "",
         "What it shows.",
     ]
 

@@ -132,9 +132,18 @@ def text(
             below.append("not shown for want of width: " + ", ".join(c.name for c in columns if c in hidden))
     lines = [_word(title)] if title else []
     lines += _grid(kept, most, picked, gap)
-    for note in map(_word, (*below, *notes)):
-        lines += [note] if width is None else textwrap.wrap(note, max(width, 20)) or [""]
+    lines += _wrapped(below, width)
+    lines += [""] if lines and notes else []
+    lines += _wrapped(notes, width)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _wrapped(notes: Sequence[str], width: int | None) -> list[str]:
+    """What is told below the table; an indent shows which lines go on."""
+    lines = []
+    for note in map(_word, notes):
+        lines += [note] if width is None else textwrap.wrap(note, max(width, 20), subsequent_indent="  ") or [""]
+    return lines
 
 
 def _fold(columns: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
