@@ -1,17 +1,18 @@
 """The command line. Tables go to stdout, progress and errors to stderr.
 
-Exit codes: 0 ok, 1 some items failed, 2 bad use, 130 interrupted, 141 where the reader of stdout went away.
+Exit codes: 0 ok, 1 some items failed, 2 bad use or results that could not be written, 130 interrupted, 141 where the
+reader of stdout went away.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from . import _unusable
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -19,14 +20,31 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_USE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
-_COMPARE_EXAMPLES = """\
+_EXIT_CODES = "exit codes: 0 ok, 1 some items failed, 2 bad use, 130 interrupted"
+
+_COMPARE_EXAMPLES = f"""\
 examples:
-  fanwidth compare                          the published experiment: measured, and at full size on the virtual clock
-  fanwidth compare --same-limit 50          with one limit, for_each and bounded take the same time
+  fanwidth compare                    the published experiment
+  fanwidth compare --same-limit 50    one limit: for_each and bounded are equal
+  fanwidth compare --work cpu         does CPU-bound work want for_each?
   fanwidth compare --items 100000 --clock virtual --chunked
-  fanwidth compare --work cpu               does CPU-bound work want for_each?
   fanwidth compare --json - | jq .rows
+
+{_EXIT_CODES}
 """
+
+# For a terminal that knows ASCII alone.
+_ASCII = str.maketrans({"\N{EN DASH}": "-", "\N{MICRO SIGN}": "u", "\N{HORIZONTAL ELLIPSIS}": "~"})
+
+
+# Arguments
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
 
 
 def _limit(text: str) -> int | Literal["cpu"]:
@@ -40,47 +58,80 @@ def _limit(text: str) -> int | Literal["cpu"]:
 
 def _sizes(text: str) -> list[int]:
     try:
-        return [int(part.replace("_", "")) for part in text.split(",")]
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be whole numbers with commas between them, got {text!r}") from None
 
 
-def _add_exports(parser: argparse.ArgumentParser) -> None:
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}") from None
+
+
+def add_exports(parser: argparse.ArgumentParser) -> None:
+    """The options of every command that gives a table."""
     group = parser.add_argument_group("output (- is stdout, which then has nothing else)")
     group.add_argument("--json", metavar="PATH", help="write the table as strict JSON, with machine and versions")
     group.add_argument("--csv", metavar="PATH", help="write the table as CSV")
     group.add_argument("--markdown", metavar="PATH", help="write the table as Markdown")
-    group.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    progress = parser.add_mutually_exclusive_group()
+    progress.add_argument("--progress", action="store_true", default=None, help="progress on stderr even where it is no terminal")
+    progress.add_argument("--quiet", dest="progress", action="store_false", help="no progress")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fanwidth",
         description="Many things to do at once: under which strategy, and how many in flight? Measured, with the reason why.",
+        epilog=_EXIT_CODES,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fanwidth {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_compare(commands)
+    return parser
 
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     compare = commands.add_parser(
         "compare",
         help="the strategies side by side, beside the ideal and the published .NET figures",
         description="Measures for_each, when_all and bounded on the same items and says what the table shows.",
         epilog=_COMPARE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     compare.add_argument("--items", type=_sizes, metavar="N[,N]", help="how many (default: 1000 real, 10000 and 100000 virtual)")
-    compare.add_argument("--delay", type=float, metavar="S", help="seconds of each item (default: 0.05; with --work cpu 0.001)")
+    compare.add_argument(
+        "--delay", type=_seconds, metavar="S", help="seconds of each item (default: 0.05; with --work cpu 0.001)"
+    )
     compare.add_argument("--work", choices=("delay", "cpu"), default="delay", help="items wait, or compute (default: delay)")
-    compare.add_argument("--clock", choices=("real", "virtual"), help="wait, or simulate exactly (default: both)")
-    compare.add_argument("--for-each-limit", type=_limit, metavar="K|cpu", help="in flight at most (default: 8, as published)")
+    compare.add_argument(
+        "--clock", choices=("real", "virtual"), help="wait, or simulate exactly (default: both; with --items real)"
+    )
+    each = "in flight at most (default: 8, as published; with --work cpu the CPUs)"
+    compare.add_argument("--for-each-limit", type=_limit, metavar="K|cpu", help=each)
     compare.add_argument("--bounded-limit", type=_limit, metavar="K|cpu", help="in flight at most (default: 50, as published)")
-    compare.add_argument("--same-limit", type=int, metavar="K", help="one limit for both")
+    compare.add_argument("--same-limit", type=_limit, metavar="K|cpu", help="one limit for both instead")
     compare.add_argument("--chunked", action="store_true", help="also chunk by chunk, the common mistake")
-    compare.add_argument("--repeats", type=int, default=1, metavar="R", help="interleaved rounds, medians shown (default: 1)")
-    compare.add_argument("--seed", type=int, metavar="N", help="of drawn times; recorded in the JSON")
-    _add_exports(compare)
+    rounds = "interleaved rounds; of each line the median one is shown (default: 1)"
+    compare.add_argument("--repeats", type=_whole, default=1, metavar="R", help=rounds)
+    compare.add_argument("--seed", type=_whole, metavar="N", help="of drawn times; recorded in the JSON")
+    add_exports(compare)
     compare.set_defaults(measure=_compare)
-    return parser
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    given, unknown = parser.parse_known_args(arguments)
+    if unknown:  # argparse would show the usage of the whole, which has no options
+        print(f"fanwidth {given.command}: unknown {' '.join(unknown)} (see fanwidth {given.command} --help)", file=sys.stderr)
+        raise SystemExit(BAD_USE)
+    if getattr(given, "progress", False) is None:
+        given.progress = sys.stderr.isatty()
+    return given
 
 
 def _compare(given: argparse.Namespace) -> Table:
@@ -97,66 +148,160 @@ def _compare(given: argparse.Namespace) -> Table:
         chunked=given.chunked,
         repeats=given.repeats,
         seed=given.seed,
-        progress=not given.quiet,
+        progress=given.progress,
     )
 
 
+# Output
+
+
+def _hold_descriptors() -> None:
+    """Closed standard streams go to the null device: libuv aborts when it is given their numbers, and a file that got
+    one would have our messages in it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def _check_outputs(given: argparse.Namespace) -> None:
-    """A path that cannot be written is told before the measuring, not after it."""
+    """What cannot be written is told before the measuring, not after it."""
+    for name in ("json", "csv", "markdown"):
+        if getattr(given, name) == "/dev/stdout":
+            setattr(given, name, "-")
     paths = [path for path in (given.json, given.csv, given.markdown) if path is not None]
+    files = [os.path.realpath(path) for path in paths if path != "-"]
     if paths.count("-") > 1:
         raise ValueError("only one of --json, --csv and --markdown can go to stdout")
+    if len(set(files)) < len(files):
+        raise ValueError("--json, --csv and --markdown need a file of their own each")
     for path in paths:
-        folder = os.path.dirname(path) or "."
-        if path != "-" and (not os.path.isdir(folder) or os.path.isdir(path)):
-            raise ValueError(
-                f"cannot write {path!r}: " + ("it is a folder" if os.path.isdir(path) else f"there is no folder {folder!r}")
-            )
+        if path != "-" and (reason := _unwritable(path)):
+            raise ValueError(f"cannot write {path!r}: {reason}")
+    if sys.stdout is None:
+        raise ValueError("stdout is closed, so the table has nowhere to go (use >/dev/null to drop it)")
 
 
-def _deliver(table: Table, given: argparse.Namespace) -> None:
+def _unwritable(path: str) -> str:
+    """Why, or nothing."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not path:
+        return "the path is empty"
+    if os.path.isdir(target):
+        return "it is a folder"
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}"
+    try:
+        os.stat(target)
+    except FileNotFoundError:
+        return "" if os.access(folder, os.W_OK) else f"there is no permission to write in {folder!r}"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if os.access(target, os.W_OK) else "there is no permission to write it"
+
+
+def _deliver(table: Table, given: argparse.Namespace) -> bool:
+    """Writes everything that can be written; whether that is all."""
     exports = ((given.json, table.to_json), (given.csv, table.to_csv), (given.markdown, table.to_markdown))
+    well = True
     for path, export in exports:
         if path not in (None, "-"):
-            export(path)
+            try:
+                export(path)
+            except OSError as error:
+                well = False
+                _say(f"fanwidth {given.command}: cannot write {path!r}: {error.strerror or error}")
     to_stdout = [export for path, export in exports if path == "-"]
-    text = to_stdout[0]("-") if to_stdout else str(table)
-    sys.stdout.write((text or "").rstrip("\n") + "\n")
+    if to_stdout:
+        _write(str(to_stdout[0]("-")).encode())  # as in a file, whatever the terminal's encoding
+    else:
+        _write(_encoded(str(table).rstrip("\n") + "\n", sys.stdout.encoding or "utf-8"))
+    return well
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "backslashreplace")
+
+
+def _write(data: bytes) -> None:
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # somebody's replacement of stdout
+        sys.stdout.write(data.decode(sys.stdout.encoding or "utf-8", "replace"))
+    while buffer is not None and data:
+        data = data[buffer.write(data) :]  # with PYTHONUNBUFFERED not all of it is written at once
     sys.stdout.flush()
 
 
+def _say(text: str) -> None:
+    """Tells it on stderr, unless nobody reads that."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
+
+
 def _leave_stdout() -> None:
-    """The reader is gone: what Python still wants to write at its end goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """The reader is gone, or the disk is full: what Python still wants to write at its end goes nowhere."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# A command from its start to its exit code
+
+
+def _failures(table: Table) -> int:
+    """Tells how many items failed, where the table counts them."""
+    failed = sum(int(n or 0) for name in ("failed", "timed_out") if name in table for n in table[name])
+    if failed:
+        ok = sum(int(n or 0) for n in table["ok"]) if "ok" in table else 0
+        _say(f"{ok:,} ok, {failed:,} failed")
+    return failed
 
 
 def _run(given: argparse.Namespace) -> int:
     _check_outputs(given)
     try:
-        table, code = given.measure(given), OK
+        table, interrupted = given.measure(given), False
     except KeyboardInterrupt as interrupt:
-        table, code = getattr(interrupt, "table", None), INTERRUPTED
-        if table is None:
+        table, interrupted = getattr(interrupt, "table", None), True
+        if not table:  # nothing worth replacing an older file
             raise
-        print("interrupted: this is what was measured until then", file=sys.stderr)
-    _deliver(table, given)
-    return code
+        _say("interrupted: this is what was measured until then")
+    try:
+        well = _deliver(table, given)
+    except BrokenPipeError:
+        _leave_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        _leave_stdout()
+        _say(f"fanwidth {given.command}: cannot write to stdout: {error.strerror or error}")
+        return BAD_USE
+    failed = _failures(table)
+    return INTERRUPTED if interrupted else BAD_USE if not well else FAILED if failed else OK
+
+
+def _told(error: BaseException, given: argparse.Namespace) -> str:
+    """The error in terms of the command line: `for_each_limit must be ...` speaks of --for-each-limit."""
+    words = (str(error) or type(error).__name__).split(" ")
+    option = [word in vars(given) and (place == 0 or "_" in word) for place, word in enumerate(words)]
+    return " ".join("--" + word.replace("_", "-") if is_one else word for word, is_one in zip(words, option, strict=True))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
-    given = _parser().parse_args(arguments)
-    if _unusable is not None:
-        print(f"fanwidth {given.command}: {_unusable}", file=sys.stderr)
-        return BAD_USE
+    _hold_descriptors()
+    given = argparse.Namespace(command="")
     try:
+        given = _parse(arguments)
         return _run(given)
-    except BrokenPipeError:
-        _leave_stdout()
-        return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         return INTERRUPTED
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        print(f"fanwidth {given.command}: {error}", file=sys.stderr)
+    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
+        _say(f"fanwidth {given.command}: {_told(error, given)}")
         return BAD_USE
