@@ -7,14 +7,18 @@ enum { PULLS_PER_SIGNAL_CHECK = 1024 };
 
 int64_t fw_read_seconds(PyObject *seconds, const char *what) {
   double value = PyBool_Check(seconds) ? NAN : PyFloat_AsDouble(seconds);
+  if (value == -1.0 && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int beyond all floats */
+    PyErr_Clear();
+    value = INFINITY;
+  }
   if (PyBool_Check(seconds) || (value == -1.0 && PyErr_Occurred())) {
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s must be a number of seconds, got %R", what, seconds);
+    PyErr_Format(PyExc_TypeError, "%s must be a number of seconds, got %.100R", what, seconds);
     return -1;
   }
   if (isfinite(value) && value >= 0 && value * 1e9 <= (double)FW_LONGEST_NS)
     return (int64_t)llround(value * 1e9);
-  PyErr_Format(PyExc_ValueError, "%s must be from 0 to 100 years in seconds, got %R", what, seconds);
+  PyErr_Format(PyExc_ValueError, "%s must be from 0 to 100 years in seconds, got %.100R", what, seconds);
   return -1;
 }
 

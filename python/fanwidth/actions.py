@@ -25,6 +25,12 @@ class NativeAction:
         return self.time is None
 
 
+def _kept(name: str, time: Any) -> float | Distribution:
+    """A time as an action keeps it: plain seconds, or a distribution."""
+    distribution = as_distribution(name, time)
+    return distribution.seconds if isinstance(distribution, constant) and distribution is not time else distribution
+
+
 @dataclass(frozen=True)
 class noop(NativeAction):
     """Does nothing: a run of it costs what fanwidth itself costs."""
@@ -48,7 +54,7 @@ class delay(NativeAction):
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
-            as_distribution("seconds", self.seconds)
+            object.__setattr__(self, "seconds", _kept("seconds", self.seconds))
 
     @property
     def time(self) -> Distribution | None:
@@ -66,7 +72,7 @@ class cpu(NativeAction):
     name: ClassVar[str] = "cpu"
 
     def __post_init__(self) -> None:
-        as_distribution("seconds", self.seconds)
+        object.__setattr__(self, "seconds", _kept("seconds", self.seconds))
 
     @property
     def time(self) -> Distribution:
@@ -87,8 +93,7 @@ class service(NativeAction):
     name: ClassVar[str] = "service"
 
     def __init__(self, time: float | Distribution, capacity: int, queue: int | None = None) -> None:
-        as_distribution("time", time)
-        object.__setattr__(self, "seconds", time)
+        object.__setattr__(self, "seconds", _kept("time", time))
         object.__setattr__(self, "capacity", check_count("capacity", capacity, 1))
         object.__setattr__(self, "queue", None if queue is None else check_count("queue", queue, 0, "None for no bound"))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .checks import check_seconds
+from .errors import short
 
 NS = 1_000_000_000
 Drawn = tuple[str, float, float, "array[int] | None"]
@@ -34,6 +35,17 @@ class Distribution:
         raise NotImplementedError
 
 
+def keep_seconds(owner: object, name: str) -> None:
+    """Checks a field of a frozen dataclass and keeps it as a plain number: a Decimal does not mix with floats."""
+    value = getattr(owner, name)
+    object.__setattr__(owner, name, plain_seconds(name, value))
+
+
+def plain_seconds(name: str, value: Any) -> float:
+    seconds = check_seconds(name, value)
+    return value if type(value) in (int, float) else seconds
+
+
 @dataclass(frozen=True)
 class constant(Distribution):
     """Always `seconds`."""
@@ -42,7 +54,7 @@ class constant(Distribution):
     kind: ClassVar[str] = "constant"
 
     def __post_init__(self) -> None:
-        check_seconds("seconds", self.seconds)
+        keep_seconds(self, "seconds")
 
     @property
     def mean(self) -> float:
@@ -61,8 +73,8 @@ class uniform(Distribution):
     kind: ClassVar[str] = "uniform"
 
     def __post_init__(self) -> None:
-        check_seconds("low", self.low)
-        check_seconds("high", self.high)
+        keep_seconds(self, "low")
+        keep_seconds(self, "high")
         if self.high < self.low:
             raise ValueError(f"high must be at least low, got low={self.low!r} and high={self.high!r}")
 
@@ -82,7 +94,7 @@ class exponential(Distribution):
     kind: ClassVar[str] = "exponential"
 
     def __post_init__(self) -> None:
-        check_seconds("mean", self.mean)
+        keep_seconds(self, "mean")
 
     def drawn(self) -> Drawn:
         return self.kind, self.mean * NS, 0.0, None
@@ -97,8 +109,8 @@ class lognormal(Distribution):
     kind: ClassVar[str] = "lognormal"
 
     def __post_init__(self) -> None:
-        check_seconds("median", self.median)
-        check_seconds("p99", self.p99)
+        keep_seconds(self, "median")
+        keep_seconds(self, "p99")
         if self.median == 0 or self.p99 < self.median:
             raise ValueError(f"p99 must be at least median, and median above 0, got median={self.median!r} and p99={self.p99!r}")
 
@@ -123,7 +135,9 @@ class empirical(Distribution):
     kind: ClassVar[str] = "empirical"
 
     def __init__(self, values: Iterable[float]) -> None:
-        kept = tuple(float(check_seconds(f"values[{i}]", value)) for i, value in enumerate(values))
+        if not isinstance(values, Iterable):
+            raise TypeError(f"values must be numbers of seconds, got {short(values)}")
+        kept = tuple(check_seconds(f"values[{i}]", value) for i, value in enumerate(values))
         if not kept:
             raise ValueError("values must hold at least one number of seconds, got none")
         object.__setattr__(self, "values", kept)
@@ -142,5 +156,4 @@ def as_distribution(name: str, time: Any) -> Distribution:
         return time
     if isinstance(time, type) and issubclass(time, Distribution):
         raise TypeError(f"{name} is the class {time.__name__} itself (write fw.{time.__name__}(...) with its parameters)")
-    check_seconds(name, time)
-    return constant(time)
+    return constant(plain_seconds(name, time))

@@ -12,7 +12,7 @@ from .errors import RunCancelled, RunTimeout, run_failed
 from .options import DEFAULT, Clock, Default, ErrorPolicy, Keep, Options, check_options
 from .record import Record
 from .run import Run
-from .source import Source, check_action, check_source
+from .source import Source, check_action, check_source, close_coroutines
 
 Action = NativeAction | Callable[..., Any]
 
@@ -140,6 +140,14 @@ def _run(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> Run:
 
 def check(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> tuple[Source, Options]:
     """All arguments of a run; ValueError or TypeError names what is wrong with which of them. Nothing is pulled."""
+    try:
+        return _check(strategy, action, items, given)
+    except (TypeError, ValueError):
+        close_coroutines(items)
+        raise
+
+
+def _check(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> tuple[Source, Options]:
     options = check_options(strategy, **{name: value for name, value in given.items() if name not in ("action", "items")})
     check_action(action, items)
     source = check_source(items)
