@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from . import _unusable
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -264,6 +265,8 @@ def _failures(table: Table) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    if _unusable is not None:
+        raise _unusable
     _check_outputs(given)
     try:
         table, interrupted = given.measure(given), False
