@@ -21,7 +21,7 @@ from matplotlib.container import ErrorbarContainer
 
 import fanwidth as fw
 from fanwidth import plot
-from fanwidth.run import Run
+from fanwidth.runs import Run
 from fanwidth.table import Table, run_row, sweep_columns
 
 matplotlib.use("Agg")  # the tests', whatever display there is; fanwidth itself never chooses
@@ -306,7 +306,7 @@ def test_what_was_set_beside_the_limit_makes_series_and_no_limit_a_line_across(m
     values = measured.filter(strategy="when_all")["throughput"]
     assert min(values) <= level <= max(values)
     rows = synthetic({1: [10.0], 2: [20.0]}, wait=0.1) + synthetic({1: [1.0], 2: [2.0]}, wait=2)
-    ax = plot.throughput(table_of(rows, axes=("wait",)), ax=plot.blank())
+    ax = plot.throughput(table_of(rows[::-1], axes=("wait",)), ax=plot.blank())
     assert labels(ax)[:2] == ["bounded, wait 0.1", "bounded, wait 2"]
     assert sum(one.get_linestyle() == ":" for one in ax.lines) == 2  # slots differ, so the ideals do
 
@@ -631,3 +631,14 @@ def test_nothing_is_shown(measured: Table, monkeypatch: pytest.MonkeyPatch, caps
     assert matplotlib.get_backend() == backend
     assert capsys.readouterr() == ("", "")
     assert "matplotlib.pyplot" in sys.modules
+
+
+def test_the_pictures_of_the_readme_are_drawn_by_their_script(root: Path, tmp_path: Path, run_child: Any) -> None:
+    script = root / "notebooks" / "figures" / "draw.py"
+    code = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    done = run_child(code, str(script), str(tmp_path), timeout=50)
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert all(0 < size < 150_000 for size in drawn.values())
+    shown = re.findall(r"notebooks/figures/([\w.-]+)", (root / "README.md").read_text(encoding="utf-8"))
+    assert set(shown) - {"draw.py"} <= set(drawn)

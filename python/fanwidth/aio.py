@@ -18,7 +18,7 @@ from .record import Record
 from .source import Source
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .runs import Run
 
 __all__ = ["bounded", "chunked", "for_each", "run", "when_all"]
 

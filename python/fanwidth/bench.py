@@ -15,7 +15,7 @@ from .columns import Column, run_row, sweep_columns
 from .export import Cell
 from .options import Clock
 from .progress import reporter
-from .run import Run
+from .runs import Run
 from .scalability import Point, points_from_rows
 from .source import check_action, check_source
 from .strategies import run as run_strategy

@@ -20,7 +20,7 @@ from .feed import CANCEL, TICK_SECONDS, Report, Tap, close_source, open_feed, re
 from .loop import Session, resolve
 from .options import Options
 from .record import Record
-from .run import Run
+from .runs import Run
 from .source import Source
 from .threads import Crew, facts, most_threads
 

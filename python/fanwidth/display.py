@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .errors import short
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .runs import Run
 
 SHOWN_FAILURES = 3
 

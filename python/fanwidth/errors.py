@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .run import Outcome, Run
+    from .runs import Outcome, Run
 
 KEPT_FAILURES = 1_000
 """A RunFailed holds this many exceptions; the run itself has all of them."""

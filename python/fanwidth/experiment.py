@@ -18,7 +18,7 @@ from .strategies import run as run_strategy
 from .table import Table
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .runs import Run
 
 REAL_ITEMS = 1_000
 FULL_ITEMS = (10_000, 100_000)

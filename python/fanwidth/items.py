@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from .run import Run
+    from .runs import Run
 
 COLUMNS = ("index", "item", "state", "result", "error", "wait", "latency", "start", "finish")
 

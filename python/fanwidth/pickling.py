@@ -10,7 +10,7 @@ from .actions import describe
 from .errors import Unpicklable, short
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .runs import Run
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _items(run: Run) -> Any:
 
 
 def restore_run(state: dict[str, Any], columns: tuple[Any, Any, Any] | None, tallies: Any) -> Run:
-    from .run import Run
+    from .runs import Run
 
     views = None
     if columns is not None:

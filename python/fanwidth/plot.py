@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from . import export, scalability
 from .checks import check_choice, check_count
 from .errors import short
-from .run import STATES, Run
+from .runs import STATES, Run
 from .statistics import median
 from .stats import Summary
 from .table import Table
@@ -278,7 +278,9 @@ def _series(table: Tabular, *needed: str) -> tuple[list[_Series], _Recommended |
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     told = [i for i, key in enumerate(keys) if key in ("strategy", "method") or len({point[i] for point in groups}) > 1]
-    return [_Series(", ".join(_told(keys[i], point[i]) for i in told), of) for point, of in groups.items()], recommended
+    # Sorted, as the rows of a sweep are shuffled: the same series always looks the same.
+    points = sorted(groups, key=lambda point: [(value is None, 0 if value is None else value) for value in point])
+    return [_Series(", ".join(_told(keys[i], point[i]) for i in told), groups[point]) for point in points], recommended
 
 
 def _told(key: str, value: export.Cell) -> str:

@@ -11,7 +11,7 @@ from .options import check_limit
 from .source import Source
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .runs import Run
 
 
 def _measured_ns(run: Run) -> array[int]:
@@ -47,7 +47,7 @@ def replay(run: Run, *, strategy: str | None, limit: int | None) -> Run:
 
     from .checks import check_choice
     from .options import STRATEGIES
-    from .run import Run
+    from .runs import Run
 
     if run.counts.cancelled or run.counts.not_started:
         missing = run.counts.cancelled + run.counts.not_started

@@ -11,7 +11,7 @@ from .actions import NativeAction
 from .errors import RunCancelled, RunTimeout, run_failed
 from .options import DEFAULT, Clock, Default, ErrorPolicy, Keep, Options, check_options
 from .record import Record
-from .run import Run
+from .runs import Run
 from .source import Source, check_action, check_source, close_coroutines
 
 Action = NativeAction | Callable[..., Any]

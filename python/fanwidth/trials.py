@@ -17,7 +17,7 @@ from .axes import Point
 from .columns import cell, run_row
 from .errors import short
 from .export import Cell
-from .run import Run
+from .runs import Run
 
 ERROR_WIDTH = 300
 SEEDS = 2**63
