@@ -38,7 +38,8 @@ static int prove_descriptors(void) {
 /* That time has come is all a wait needs to know: the engine looks at the deadlines itself. */
 static void on_timerfd(uv_poll_t *watcher, int status, int events) { (void)watcher, (void)status, (void)events; }
 
-static void on_timer(uv_timer_t *watcher) { (void)watcher; }
+/* libuv up to 1.44 runs timers before it polls: without this it would go on to wait for something else, for ever. */
+static void on_timer(uv_timer_t *watcher) { uv_stop(watcher->loop); }
 
 static void on_woken(uv_async_t *watcher) { (void)watcher; }
 
