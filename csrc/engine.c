@@ -208,8 +208,7 @@ static int run_alone(fw_run *run) {
   for (uint64_t turns = 0;; turns++) {
     if (!plan->is_virtual || turns % TURNS_PER_LOOK == 0)
       attend(run);
-    int64_t now_ns = fw_clock_now(&run->clock);
-    int rc = settle(run, now_ns);
+    int rc = settle(run, fw_clock_now(&run->clock));
     if (rc < 0)
       return rc;
     uint64_t may = ledger->stop ? 0 : fw_admit(plan->strategy, ledger->counts);
@@ -218,8 +217,9 @@ static int run_alone(fw_run *run) {
       if (run->error < 0)
         return run->error;
     } else if (may > 0) {
+      /* Read again, for the ends that made room have been stamped meanwhile: in the samples, too, nobody starts before them. */
       uint64_t most = batch(plan);
-      rc = start(run, may < most ? may : most, now_ns);
+      rc = start(run, may < most ? may : most, fw_clock_now(&run->clock));
       if (rc < 0)
         return rc;
     } else if (fw_in_flight(ledger) == 0) {
