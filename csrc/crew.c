@@ -8,7 +8,10 @@ enum { STACK_BYTES = 256 * 1024 };
 static int can_take(const fw_run *run) {
   if (run->plan->host.pull != NULL)
     return run->crew.taken < run->ledger->counts.started;
-  return !run->ledger->stop && fw_admit(run->plan->strategy, run->ledger->counts) > 0;
+  if (run->ledger->stop || fw_admit(run->plan->strategy, run->ledger->counts) == 0)
+    return 0;
+  /* The caller looks at these from time to time only; until it does, each thread would start one item after the other. */
+  return !fw_cancelled(run->plan) && fw_clock_now(&run->clock) < run->plan->total_timeout_ns;
 }
 
 /* The next item is the taker's: one that was pulled has started with the pull, another starts here. */
@@ -30,8 +33,8 @@ static void end_item(fw_run *run, uint64_t index, int64_t start_ns, int state) {
   fw_ledger *ledger = run->ledger;
   fw_ledger_finish(ledger, index, 1, start_ns, fw_clock_now(&run->clock), state);
   atomic_store(&run->stopping, fw_halts(run));
-  /* The caller waits for room where it pulls, elsewhere for the end alone. */
-  if (run->plan->host.pull != NULL || ledger->stop || ledger->counts.finished == ledger->counts.total)
+  /* The caller waits for room where it pulls, elsewhere for the end alone and for what may bring it about. */
+  if (run->plan->host.pull != NULL || ledger->stop || state != FW_OK || ledger->counts.finished == ledger->counts.total)
     uv_cond_signal(&run->changed);
 }
 
@@ -100,7 +103,9 @@ int fw_crew_call(fw_run *run) {
     uv_cond_signal(&crew->item);
     return 0;
   }
-  if (crew->count == crew->capacity || crew->refused || run->over)
+  /* A thread that has no item yet will look for one itself. Pulled items are in flight before they are taken. */
+  uint64_t needed = fw_in_flight(run->ledger) + (run->plan->host.pull == NULL);
+  if (crew->count >= needed || crew->count == crew->capacity || crew->refused || run->over)
     return 0;
   uv_thread_options_t options = {.flags = UV_THREAD_HAS_STACK_SIZE, .stack_size = STACK_BYTES};
   int rc = fw_quiet_thread(&crew->threads[crew->count], &options, worker, run);
