@@ -288,10 +288,50 @@ def test_a_path_without_permission_is_told_first(
 
 def test_failed_items_show_in_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     # S104, CL-exit-code
-    table = Table.from_rows([{"method": "bounded", "ok": 8, "failed": 1, "timed_out": 1}])
+    table = Table.from_rows([{"method": "bounded", "ok": 8, "failed": 2}])
     monkeypatch.setattr(experiment, "compare", lambda *args, **options: table)
     assert cli.main(["compare"]) == cli.FAILED
     assert capsys.readouterr().err == "8 ok, 2 failed\n"
+
+
+def test_failed_items_of_a_sweep_show_in_the_exit_code(capsys: Capture) -> None:
+    # S104, CL-exit-code: two places in the service and two in its queue, so the others are refused
+    options = ["sweep", "--service", "0.01:2:2", "--items", "10", "--limit", "10", "--clock", "virtual", "--warmup", "0"]
+    assert cli.main([*options, "--repeats", "1"]) == cli.FAILED
+    out, err = capsys.readouterr()
+    assert err == "4 ok, 6 failed\n" and "bounded" in out
+
+
+# Saved tables
+
+
+def test_show_gives_a_saved_comparison_back(tmp_path: Path, capsys: Capture) -> None:
+    path = str(tmp_path / "t.json")
+    assert cli.main([*QUICK, "--json", path]) == cli.OK
+    first = capsys.readouterr().out
+    assert cli.main(["show", path]) == cli.OK
+    assert capsys.readouterr() == (first, "")
+    assert cli.main(["show", path, "--json", "-"]) == cli.OK
+    assert capsys.readouterr().out == Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("show missing.json", "'missing.json': No such file or directory"),
+        ("show t.txt", "path must end in .json, .csv or .jsonl, got 't.txt'"),
+        ("sweep --delay 0.01 --limit 2 --plot nowhere/t.png", "cannot write 'nowhere/t.png': there is no folder"),
+        ("sweep --delay 0.01 --limit 2 --journal nowhere/t.jsonl", "cannot write 'nowhere/t.jsonl': there is no folder"),
+        ("sweep --delay 0.01 --limit 2 --json t.jsonl --journal t.jsonl", "need a file of their own each"),
+    ],
+)
+def test_bad_use_of_other_commands_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture, arguments: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments.split()) == cli.BAD_USE
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and len(err.splitlines()) == 1
 
 
 # Pipes and closed streams

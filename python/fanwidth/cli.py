@@ -10,16 +10,21 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from . import _unusable
 from ._version import __version__
+from .arguments import seconds, whole
 
 if TYPE_CHECKING:
     from .table import Table
 
 OK, FAILED, BAD_USE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+_EXPORTS = ("json", "csv", "markdown")
+_OTHER_FILES = ("journal", "plot")  # of some commands
+_NO_OPTIONS = ("path", "command", "measure", "shown", "verdict")
 
 _EXIT_CODES = "exit codes: 0 ok, 1 some items failed, 2 bad use, 130 interrupted"
 
@@ -41,13 +46,6 @@ _ASCII = str.maketrans({"\N{EN DASH}": "-", "\N{MICRO SIGN}": "u", "\N{HORIZONTA
 # Arguments
 
 
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
-
-
 def _limit(text: str) -> int | Literal["cpu"]:
     if text == "cpu":
         return "cpu"
@@ -64,14 +62,7 @@ def _sizes(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"must be whole numbers with commas between them, got {text!r}") from None
 
 
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}") from None
-
-
-def add_exports(parser: argparse.ArgumentParser) -> None:
+def _add_exports(parser: argparse.ArgumentParser) -> None:
     """The options of every command that gives a table."""
     group = parser.add_argument_group("output (- is stdout, which then has nothing else)")
     group.add_argument("--json", metavar="PATH", help="write the table as strict JSON, with machine and versions")
@@ -91,11 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fanwidth {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_compare(commands)
+    if _unusable is None:
+        from .commands import add_show, add_sweep
+
+        for add in (_add_compare, add_sweep, add_show):
+            _add_exports(add(commands))
     return parser
 
 
-def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare",
         help="the strategies side by side, beside the ideal and the published .NET figures",
@@ -105,9 +100,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         allow_abbrev=False,
     )
     compare.add_argument("--items", type=_sizes, metavar="N[,N]", help="how many (default: 1000 real, 10000 and 100000 virtual)")
-    compare.add_argument(
-        "--delay", type=_seconds, metavar="S", help="seconds of each item (default: 0.05; with --work cpu 0.001)"
-    )
+    compare.add_argument("--delay", type=seconds, metavar="S", help="seconds of each item (default: 0.05; with --work cpu 0.001)")
     compare.add_argument("--work", choices=("delay", "cpu"), default="delay", help="items wait, or compute (default: delay)")
     compare.add_argument(
         "--clock", choices=("real", "virtual"), help="wait, or simulate exactly (default: both; with --items real)"
@@ -118,13 +111,13 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compare.add_argument("--same-limit", type=_limit, metavar="K|cpu", help="one limit for both instead")
     compare.add_argument("--chunked", action="store_true", help="also chunk by chunk, the common mistake")
     rounds = "interleaved rounds; of each line the median one is shown (default: 1)"
-    compare.add_argument("--repeats", type=_whole, default=1, metavar="R", help=rounds)
-    compare.add_argument("--seed", type=_whole, metavar="N", help="of drawn times; recorded in the JSON")
-    add_exports(compare)
+    compare.add_argument("--repeats", type=whole, default=1, metavar="R", help=rounds)
+    compare.add_argument("--seed", type=whole, metavar="N", help="of drawn times; recorded in the JSON")
     compare.set_defaults(measure=_compare)
+    return compare
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     given, unknown = parser.parse_known_args(arguments)
     if unknown:  # argparse would show the usage of the whole, which has no options
@@ -170,17 +163,18 @@ def _hold_descriptors() -> None:
 
 def _check_outputs(given: argparse.Namespace) -> None:
     """What cannot be written is told before the measuring, not after it."""
-    for name in ("json", "csv", "markdown"):
+    for name in _EXPORTS:
         if getattr(given, name) == "/dev/stdout":
             setattr(given, name, "-")
-    paths = [path for path in (given.json, given.csv, given.markdown) if path is not None]
-    files = [os.path.realpath(path) for path in paths if path != "-"]
-    if paths.count("-") > 1:
+    if [getattr(given, name) for name in _EXPORTS].count("-") > 1:
         raise ValueError("only one of --json, --csv and --markdown can go to stdout")
-    if len(set(files)) < len(files):
-        raise ValueError("--json, --csv and --markdown need a file of their own each")
-    for path in paths:
-        if path != "-" and (reason := _unwritable(path)):
+    written = {name: getattr(given, name, None) for name in (*_EXPORTS, *_OTHER_FILES)}
+    files = {f"--{name}": path for name, path in written.items() if path not in (None, "-")}
+    targets = [os.path.realpath(path) for path in files.values()]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"{' and '.join(files)} need a file of their own each")
+    for path in files.values():
+        if reason := _unwritable(path):
             raise ValueError(f"cannot write {path!r}: {reason}")
     if sys.stdout is None:
         raise ValueError("stdout is closed, so the table has nowhere to go (use >/dev/null to drop it)")
@@ -220,7 +214,9 @@ def _deliver(table: Table, given: argparse.Namespace) -> bool:
     if to_stdout:
         _write(str(to_stdout[0]("-")).encode())  # as in a file, whatever the terminal's encoding
     else:
-        _write(_encoded(str(table).rstrip("\n") + "\n", sys.stdout.encoding or "utf-8"))
+        shown: Callable[[Table], Table] | None = getattr(given, "shown", None)
+        text = str(table if shown is None else shown(table)).rstrip("\n") + "\n"
+        _write(_encoded(text, sys.stdout.encoding or "utf-8"))
     return well
 
 
@@ -255,18 +251,14 @@ def _leave_stdout() -> None:
 # A command from its start to its exit code
 
 
-def _failures(table: Table) -> int:
-    """Tells how many items failed, where the table counts them."""
-    failed = sum(int(n or 0) for name in ("failed", "timed_out") if name in table for n in table[name])
-    if failed:
-        ok = sum(int(n or 0) for n in table["ok"]) if "ok" in table else 0
-        _say(f"{ok:,} ok, {failed:,} failed")
-    return failed
+def _failures(table: Table, given: argparse.Namespace) -> str:
+    """What failed, in words."""
+    from .commands import verdict
+
+    return str(getattr(given, "verdict", verdict)(table))
 
 
 def _run(given: argparse.Namespace) -> int:
-    if _unusable is not None:
-        raise _unusable
     _check_outputs(given)
     try:
         table, interrupted = given.measure(given), False
@@ -284,27 +276,35 @@ def _run(given: argparse.Namespace) -> int:
         _leave_stdout()
         _say(f"fanwidth {given.command}: cannot write to stdout: {error.strerror or error}")
         return BAD_USE
-    failed = _failures(table)
+    if failed := _failures(table, given):
+        _say(failed)
     return INTERRUPTED if interrupted else BAD_USE if not well else FAILED if failed else OK
 
 
 def _told(error: BaseException, given: argparse.Namespace) -> str:
     """The error in terms of the command line: `for_each_limit must be ...` speaks of --for-each-limit."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename!r}: {error.strerror}"
     words = (str(error) or type(error).__name__).split(" ")
-    option = [word in vars(given) and (place == 0 or "_" in word) for place, word in enumerate(words)]
+    names = vars(given).keys() - set(_NO_OPTIONS)
+    option = [word in names and (place == 0 or "_" in word) for place, word in enumerate(words)]
     return " ".join("--" + word.replace("_", "-") if is_one else word for word, is_one in zip(words, option, strict=True))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
     _hold_descriptors()
-    given = argparse.Namespace(command="")
+    given = argparse.Namespace()
     try:
+        arguments = sys.argv[1:] if arguments is None else arguments
+        if _unusable is not None and list(arguments) != ["--version"]:
+            raise _unusable
         given = _parse(arguments)
         return _run(given)
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
-        _say(f"fanwidth {given.command}: {_told(error, given)}")
+        command = f" {given.command}" if "command" in given else ""
+        _say(f"fanwidth{command}: {_told(error, given)}")
         return BAD_USE
