@@ -243,18 +243,25 @@ def _plateau(logs: Sequence[float], errors: Sequence[float], z: float) -> tuple[
 
     The best of many equally good limits is the luckiest one, so the best alone would be too high a mark. From the best
     outwards, larger limits first, a limit joins unless it lies below the mean of those that have joined by more than
-    a one-sided test at 95 % allows. Without noise only the best is left.
+    a one-sided test at 95 % allows, in turns until none joins. Without noise there are only the best and its equals.
     """
     best = max(range(len(logs)), key=logs.__getitem__)
     level, mass = logs[best], 1.0 / _square(errors[best])
     joined = [best]
-    for i in (*range(best + 1, len(logs)), *range(best - 1, -1, -1)):
-        square = _square(errors[i])
-        if logs[i] >= level - z * sqrt(square + 1.0 / mass) - _SAME:
-            level = (level * mass + logs[i] / square) / (mass + 1.0 / square)
-            mass += 1.0 / square
-            joined.append(i)
-    return level, sqrt(1.0 / mass), sorted(joined)
+    others = [*range(best + 1, len(logs)), *range(best - 1, -1, -1)]
+    while True:
+        left = []
+        for i in others:
+            square = _square(errors[i])
+            if logs[i] >= level - z * sqrt(square + 1.0 / mass) - _SAME:
+                level = (level * mass + logs[i] / square) / (mass + 1.0 / square)
+                mass += 1.0 / square
+                joined.append(i)
+            else:
+                left.append(i)
+        if len(left) == len(others):
+            return level, sqrt(1.0 / mass), sorted(joined)
+        others = left
 
 
 def _square(error: float) -> float:
@@ -312,18 +319,27 @@ class _Survey:
     def rising(self) -> bool:
         """Whether doubling the last allowed limit would gain more than the tolerance, by the trend up to it.
 
-        With noise the gain must be significant, or nothing but the end of the range make up the plateau.
+        With noise the gain must be significant at 97.5 %.
         """
         last = len(self.allowed) - 1
         if last == 0 or last not in self.choice.top:
             return False
         limits = [point.limit for point in self.allowed]
         before = next((i for i in reversed(range(last)) if limits[i] * _STRETCH <= limits[last]), last - 1)
-        gain = self.levels.logs[last] - self.levels.logs[before]
-        if gain * log(2.0) / log(limits[last] / limits[before]) <= self.rule.slack + _SAME:
+        low, start, error = self._around(before, limits)
+        high, end, other = self._around(last, limits)
+        if (end - start) * log(2.0) / (high - low) <= self.rule.slack + _SAME:
             return False
-        certain = gain > self.levels.z * self.levels.error_between(before, last)
-        return certain or limits[self.choice.top[0]] * _STRETCH > limits[last]
+        return end - start > _TWO_SIDED / _ONE_SIDED * self.levels.z * sqrt(error**2 + other**2)
+
+    def _around(self, index: int, limits: Sequence[int]) -> tuple[float, float, float]:
+        """Mean logarithm, mean level and its standard error of the limits up to this one and within 5 % of it."""
+        near = [i for i in range(index + 1) if limits[i] * 1.05 >= limits[index]]
+        weights = [1.0 / _square(self.levels.errors[i]) for i in near]
+        mass = sum(weights)
+        place = sum(weight * log(limits[i]) for weight, i in zip(weights, near, strict=True)) / mass
+        level = sum(weight * self.levels.logs[i] for weight, i in zip(weights, near, strict=True)) / mass
+        return place, level, sqrt(1.0 / mass)
 
 
 def _survey(points: list[Point], rule: _Rule, exact: bool) -> _Survey | None:
@@ -455,7 +471,7 @@ def _interval(survey: _Survey, answer: int, *, exact: bool, seed: int) -> tuple[
     if not any(survey.all_levels.errors) and not any(error for _, error in tails):
         return answer, answer
     gauss = Random(seed).gauss
-    resamples = max(100, min(400, 30_000 // len(centres)))
+    resamples = max(80, min(400, 20_000 // len(centres)))
     answers: list[int] = []
     for _ in range(resamples):
         drawn = drawn_from
