@@ -278,7 +278,20 @@ def test_the_limit_of_a_recommendation_is_marked_whatever_the_rule_would_say() -
     ax = plot.throughput(SimpleNamespace(table=table, limit=None), ax=plot.blank())
     assert labels(ax)[-1] == "no limit recommended"
     ax = plot.latency(SimpleNamespace(table=table, limit=16), ax=plot.blank())
-    assert "recommended limit: 16" in labels(ax)
+    assert labels(ax)[-1] == "recommended limit"
+    rings = [one for one in ax.lines if one.get_markersize() == 13]
+    assert [(list(one.get_xdata()), list(one.get_ydata())) for one in rings] == [([16], [0.02]), ([16], [0.1])]
+
+
+def test_a_recommendation_is_one_series_however_many_items_each_limit_was_measured_with() -> None:
+    found = fw.recommend(fw.service(WAITS, capacity=12), limits=[1, 4, 8, 16, 32, 128], clock="virtual", seed=1, progress=False)
+    assert len(set(found.table["items"])) > 1
+    ax = plot.throughput(found, ax=plot.blank())
+    assert labels(ax)[0] == "bounded"
+    assert list(line(ax, "recommended limit").get_xdata()) == [found.limit]
+    assert len(plot.latency(found, ax=plot.blank()).containers) == 2
+    several = table_of(synthetic({1: [10.0], 2: [20.0]}), synthetic({1: [30.0], 2: [40.0]}, items=2000))
+    assert labels(plot.throughput(several, ax=plot.blank()))[:2] == ["bounded, items 1,000", "bounded, items 2,000"]
 
 
 @pytest.mark.parametrize(

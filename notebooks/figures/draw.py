@@ -4,11 +4,8 @@ import sys
 from pathlib import Path
 
 import fanwidth as fw
-from fanwidth import plot
-from fanwidth.sweeps import sweep
 
 WAITS = fw.lognormal(0.020, 0.100)  # half below 20 ms, 1 % above 100 ms, as services usually answer
-LIMITS = [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128, 256]
 
 
 def draw(folder: Path) -> None:
@@ -18,10 +15,10 @@ def draw(folder: Path) -> None:
     for strategy, limit in limits.items():
         given = {} if limit is None else {"limit": limit}
         runs.append(fw.run(fw.delay(WAITS), 64, strategy=strategy, clock="virtual", seed=1, **given))
-    plot.save(plot.timeline(runs, ax=plot.blank(6.4, 4.4)), folder / "strategies.png")
+    fw.plot.save(fw.plot.timeline(runs, ax=fw.plot.blank(6.4, 4.4)), folder / "strategies.png")
 
-    table = sweep(fw.service(WAITS, capacity=24), 5_000, limit=LIMITS, clock="virtual", repeats=3, seed=1, progress=False)
-    plot.save(plot.throughput(table, ax=plot.blank(6.4, 4.0)), folder / "knee.png")
+    found = fw.recommend(fw.service(WAITS, capacity=24), clock="virtual", seed=1, progress=False)
+    fw.plot.save(fw.plot.throughput(found, ax=fw.plot.blank(6.4, 4.0)), folder / "knee.png")
 
 
 if __name__ == "__main__":

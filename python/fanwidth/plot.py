@@ -274,6 +274,13 @@ def _series(table: Tabular, *needed: str) -> tuple[list[_Series], _Recommended |
         what = " and ".join(needed)
         raise ValueError(f"table must have a row with {what}, got {len(table)} rows without (warm-up runs do not count)")
     keys = [column.name for column in table.schema if column.role == "key" and column.name != "limit"]
+    if "items" in keys:
+        # How many items a limit was measured with says nothing as long as it is one number.
+        rest = [key for key in ("limit", *keys) if key != "items"]
+        if len({tuple(row[key] for key in rest) for row in rows}) == len(
+            {tuple(row[key] for key in (*rest, "items")) for row in rows}
+        ):
+            keys.remove("items")
     groups: dict[tuple[export.Cell, ...], list[Mapping[str, export.Cell]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -308,11 +315,11 @@ def throughput(table: Tabular, *, ax: Axes | None = None, tolerance: float = 0.0
     """Items per second against the limit: where more in flight stops helping.
 
     `table`: a Table of runs or a Recommendation. Points are medians over the repeats, bars reach from the least to the
-    most; warm-up runs are left out. What was set beside the limit (strategy, items, other axes) makes series of its
-    own; runs without a limit are a line across. The ideal is what a slot does at a series' smallest limit times the
-    limit, as far as it stays in sight. The ring marks the recommended limit: the Recommendation's, else the one that
-    `scalability.knee` finds with `tolerance`, where it finds one. A single series of four limits or more has a fit of
-    the Universal Scalability Law.
+    most; warm-up runs are left out. What was set beside the limit (strategy, other axes, several numbers of items)
+    makes series of its own; runs without a limit are a line across. The ideal is what a slot does at a series' smallest
+    limit times the limit, as far as it stays in sight. The ring marks the recommended limit: the Recommendation's, else
+    the one that `fw.recommend`'s rule finds with `tolerance`, where it finds one. A single series of four limits or
+    more has a fit of the Universal Scalability Law.
 
     ValueError where no row was measured.
     """
@@ -375,28 +382,27 @@ def _between(low: float, high: float) -> list[float]:
 
 def _mark(ax: Axes, points: Sequence[scalability.Point], limit: int | None, refusal: str | None) -> None:
     """A ring around the recommended limit, or a word in the legend that there is none."""
-    at = next((point for point in points if point.limit == limit), None)
-    told = None if any(line.get_label() == "recommended limit" for line in ax.lines) else "recommended limit"
-    if at is None:
-        if limit is None and refusal is not None:
-            ax.plot([], [], linestyle="none", label=f"no limit recommended{refusal}")
-        return
-    ring: dict[str, Any] = {
-        "marker": "o",
-        "markersize": 13,
-        "markerfacecolor": "none",
-        "markeredgecolor": _ink(),
-        "markeredgewidth": 1.5,
-    }
-    ax.plot([at.limit], [at.throughput], linestyle="none", label=told, zorder=4, **ring)
-    ax.annotate(f"{at.limit:,}", (at.limit, at.throughput), xytext=(7, -17), textcoords="offset points", fontweight="bold")
+    if limit is None and refusal is not None:
+        ax.plot([], [], linestyle="none", label=f"no limit recommended{refusal}")
+    for point in points:
+        if point.limit == limit:
+            _ring(ax, point.limit, point.throughput)
+
+
+def _ring(ax: Axes, limit: int, value: float, *, number: tuple[int, int] = (7, -17)) -> None:
+    """`number`: where it stands, in points from the middle; by default below a curve that rises and then stays."""
+    label = None if any(line.get_label() == "recommended limit" for line in ax.lines) else "recommended limit"
+    ring: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none", "markeredgewidth": 1.5}
+    ax.plot([limit], [value], linestyle="none", markeredgecolor=_ink(), label=label, zorder=4, **ring)
+    side = "left" if number[0] > 0 else "right"
+    ax.annotate(f"{limit:,}", (limit, value), xytext=number, textcoords="offset points", ha=side, fontweight="bold")
 
 
 def latency(table: Tabular, *, ax: Axes | None = None) -> Axes:
     """Service time against the limit: p50 (filled, full lines) and p99 (hollow, dashed) of the ok items.
 
     `table`, points, bars, series and runs without a limit are as in `throughput`. A point is the median over the
-    repeats of a run's percentile, never the percentile of all their items. A Recommendation's limit is a line upwards.
+    repeats of a run's percentile, never the percentile of all their items. Rings mark a Recommendation's limit.
 
     ValueError where no row has latencies.
     """
@@ -414,9 +420,10 @@ def latency(table: Tabular, *, ax: Axes | None = None) -> Axes:
         ax.plot([], [], color=_ink(), marker="o", markersize=5, label="p50")
         ax.plot([], [], color=_ink(), marker="o", markersize=5, markerfacecolor="none", linestyle="--", label="p99")
     if recommended is not None and recommended.limit is not None:
-        ax.axvline(
-            recommended.limit, color=_ink(), linestyle=":", linewidth=1.2, label=f"recommended limit: {recommended.limit:,}"
-        )
+        for name in names:
+            for sample in (one.values(name).get(recommended.limit) for one in series):
+                if sample:
+                    _ring(ax, recommended.limit, median(sample), number=(-4, 9))
     _scale_axis(ax, "y", [float(str(row[name])) for one in series for row in one.rows for name in names])
     _time_axis(ax.yaxis, "service time")
     _limit_axis(ax)
