@@ -96,11 +96,18 @@ def test_what_fails_there_is_told_here(client: Any) -> None:
     # DX-pickle S094, S095; DX-silent S097
     table = sweep(client, raises)
     assert (table["ok"], table["failed"]) == ((2,), (1,)) and "TwoArguments: 1 of 2" in table.notes[0]
+    table = sweep(client, lambda row, value: row, setup=Unsendable())
+    assert str(table["error"][0]).startswith("setup of type Unsendable cannot be sent")  # not the lambda, which can
     table = sweep(client, Unsendable(), limit=[1, 2])
     told = "action of type Unsendable cannot be sent to another process: RuntimeError: stays here"
     assert all(told in str(text) for text in table["error"])
     here = 2
     assert sweep(client, lambda row: row * here)["ok"] == (3,)  # cloudpickle, which comes with Dask, takes it along
+
+
+def test_a_client_is_no_executor(client: Any) -> None:
+    with pytest.raises(TypeError, match=r"executor must be a concurrent.futures.Executor.*\(Dask's is client.get_executor\(\)\)"):
+        sweeps.sweep(pid, 3, limit=1, executor=client)
 
 
 def test_a_worker_that_dies_is_a_row(client: Any) -> None:

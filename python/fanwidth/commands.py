@@ -197,13 +197,15 @@ def _show(given: argparse.Namespace) -> Table:
 
 
 def in_order(table: Table) -> Table:
-    """The rows by what was set, not in the shuffled order of measuring; text in the order met, nothing first."""
+    """The rows by what was set, not in the shuffled order of measuring; nothing before numbers, text as it was given."""
     from .table import Table
 
     if "warmup" not in table or "repeat" not in table:
         return table
     names = [column.name for column in table.schema if column.role == "key"]
-    met = {name: {value: place for place, value in enumerate(dict.fromkeys(table[name]))} for name in names}
+    asked: Any = table.meta.get("sweep", {})
+    given: dict[str, list[Cell]] = asked.get("axes", {}) if isinstance(asked, dict) else {}
+    met = {name: {value: at for at, value in enumerate(dict.fromkeys([*given.get(name, ()), *table[name]]))} for name in names}
 
     def rank(name: str, value: Cell) -> tuple[bool, float]:
         return (True, met[name][value]) if isinstance(value, str) else (value is not None, value or 0)

@@ -116,14 +116,24 @@ class _Pool:
         return self.executor.submit(measure_pickled, data, os.urandom(8).hex())
 
     def _pickled(self, trial: Trial) -> bytes:
-        problem: BaseException | None = None
+        data = self._try(trial)
+        if isinstance(data, bytes):
+            return data
+        parts = {"action": trial.point.action, "setup": trial.setup, "items": trial.items}
+        culprit = next(
+            (f"{name} {_name(part)}" for name, part in parts.items() if not isinstance(self._try(part), bytes)), "the run"
+        )
+        raise _CannotSend(f"{culprit} cannot be sent to another process: {told(data)}")
+
+    def _try(self, part: Any) -> bytes | Exception:
+        """The part pickled, or what the last pickler said against it."""
+        problem: Exception | None = None
         for dumps in self._dumps:
             try:
-                return dumps(trial)
+                return dumps(part)
             except Exception as error:  # TypeError, PicklingError, or whatever somebody's __getstate__ raises
                 problem = error
-        what = _culprit(trial)
-        raise _CannotSend(f"{what} cannot be sent to another process: {told(problem) if problem else 'no pickler'}")
+        return problem or TypeError("there is no pickler")
 
     def _replace(self) -> bool:
         """A new pool like the user's, which is for us to shut down; False where we know not how to make one."""
@@ -187,16 +197,6 @@ def _dumpers() -> list[Callable[[Any], bytes]]:
     return dumpers
 
 
-def _culprit(trial: Trial) -> str:
-    """Which part of a trial cannot be pickled."""
-    for name, part in (("action", trial.point.action), ("setup", trial.setup), ("items", trial.items)):
-        try:
-            pickle.dumps(part)
-        except Exception:
-            return f"{name} {_name(part)}"
-    return "the run"
-
-
 def _name(part: Any) -> str:
     inner = getattr(part, "func", part)  # of a partial
     name = getattr(inner, "__qualname__", None)
@@ -204,7 +204,7 @@ def _name(part: Any) -> str:
 
 
 def _lost(error: BaseException) -> str:
-    if "Broken" in type(error).__name__ or "KilledWorker" in type(error).__name__:
+    if any(word in type(error).__name__ for word in ("Broken", "KilledWorker", "TerminatedWorker")):
         return f"the worker died: {told(error)}"
     return told(error)
 

@@ -82,15 +82,14 @@ def sweep(
     exception is a row with a text in `error`. Ctrl-C is a KeyboardInterrupt with what was measured as `.table`.
     TypeError or ValueError for wrong arguments, before anything starts.
     """
-    check_action_or_class(action, items)
+    _check_action(action, items)
     check_choice("clock", clock, ("real", "virtual"))
     repeats, warmup = check_count("repeats", repeats, 1), check_count("warmup", warmup, 0)
     if budget is not None:
         budget = check_seconds("budget", budget, above_zero=True)
     if max_calls is not None:
         max_calls = check_count("max_calls", max_calls, 1, "None for no bound")
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be a concurrent.futures.Executor or None, got {short(executor)}")
+    _check_executor(executor)
     rows = None if axes_module.is_sizes(items) else axes_module.rows_of(check_source(items).items)
     sizes = axes_module.values_of("items", items) if rows is None else [len(rows)]
     arguments = {"strategy": strategy, "limit": limit, "max_failures": max_failures, "axes": axes, "zipped": bool(zip)}
@@ -105,7 +104,13 @@ def sweep(
     return _Sweep(plan, action, Budget(budget, max_calls), executor, progress).run(journal, seed is None)
 
 
-def check_action_or_class(action: Any, items: Any) -> None:
+def _check_executor(executor: Any) -> None:
+    if executor is not None and not isinstance(executor, Executor):
+        hint = " (Dask's is client.get_executor())" if hasattr(executor, "get_executor") else ""
+        raise TypeError(f"executor must be a concurrent.futures.Executor or None, got {short(executor)}{hint}")
+
+
+def _check_action(action: Any, items: Any) -> None:
     if not (isinstance(action, type) and issubclass(action, NativeAction) and action is not NativeAction):
         check_action(action, items)
 
