@@ -20,7 +20,9 @@ int64_t fw_monotonic_ns(void) {
   return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-static int prove_descriptors(void) {
+/* libuv aborts where it finds too few descriptors, and where it has to close one of the standard streams' numbers: so there
+   must be enough, and those numbers stay taken while the loop lives. */
+static int prove_descriptors(fw_clock *clock) {
   int fds[DESCRIPTORS], count = 0, rc = 0;
   while (count < DESCRIPTORS) {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -28,11 +30,19 @@ static int prove_descriptors(void) {
       rc = -errno;
       break;
     }
-    fds[count++] = fd;
+    if (fd <= STDERR_FILENO)
+      clock->held[clock->held_count++] = fd;
+    else
+      fds[count++] = fd;
   }
   while (count-- > 0)
     close(fds[count]);
   return rc;
+}
+
+static void release_held(fw_clock *clock) {
+  while (clock->held_count > 0)
+    close(clock->held[--clock->held_count]);
 }
 
 /* That time has come is all a wait needs to know: the engine looks at the deadlines itself. */
@@ -63,14 +73,17 @@ static int open_watcher(fw_clock *clock, int timer) {
 }
 
 int fw_clock_open_loop(fw_clock *clock, int timer) {
-  int rc = prove_descriptors();
+  int rc = prove_descriptors(clock);
   if (rc == 0)
     rc = uv_loop_init(&clock->loop);
-  if (rc < 0)
+  if (rc < 0) {
+    release_held(clock);
     return rc;
+  }
   rc = open_watcher(clock, timer);
   if (rc < 0) {
     uv_loop_close(&clock->loop);
+    release_held(clock);
     return rc;
   }
   clock->has_loop = 1;
@@ -84,6 +97,7 @@ void fw_clock_close(fw_clock *clock) {
   uv_close((uv_handle_t *)&clock->watcher, NULL);
   if (clock->timer_fd >= 0)
     close(clock->timer_fd);
+  release_held(clock);
 }
 
 void fw_clock_arm(fw_clock *clock, int64_t until_ns) {

@@ -14,6 +14,8 @@ typedef struct fw_clock {
   int64_t virtual_ns; /* virtual: now */
   int has_loop;       /* real, and the action waits */
   int timer_fd;       /* -1: deadlines are on `timer` */
+  int held[3];        /* descriptors below 3 that a caller without standard streams has free: libuv must not get them */
+  int held_count;
   uv_loop_t loop;
   uv_async_t woken; /* brings a wait to its end from another thread */
   union {

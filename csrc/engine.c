@@ -53,9 +53,12 @@ static void abandon(fw_run *run) {
     fw_ledger_finish(ledger, 0, fw_in_flight(ledger), 0, now_ns, state);
     return;
   }
-  for (uint64_t i = 0; fw_in_flight(ledger) > 0; i++)
-    if (ledger->state[i] == FW_IN_FLIGHT)
-      fw_ledger_finish(ledger, i, 1, ledger->start_ns[i], now_ns, state);
+  for (uint64_t first = 0, end; fw_in_flight(ledger) > 0; first = end + 1) {
+    for (end = first; end < ledger->counts.started && ledger->state[end] == FW_IN_FLIGHT; end++)
+      ;
+    if (end > first)
+      fw_ledger_finish(ledger, first, end - first, ledger->start_ns[first], now_ns, state);
+  }
 }
 
 static void stop(fw_run *run, int cause) {

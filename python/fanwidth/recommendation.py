@@ -54,7 +54,7 @@ class Evidence:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recommendation:
     """`limit` is what to use, or None where `reason` says why that cannot be told."""
 
@@ -65,6 +65,8 @@ class Recommendation:
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"  {line}" for line in self.lines)])
+
+    __repr__ = __str__  # what a prompt shows is what one wants to read
 
     @property
     def sentence(self) -> str:
@@ -84,7 +86,7 @@ class Recommendation:
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{picture}<ul>{lines}</ul></div>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LimitCheck:
     """Whether `limit` is right: `verdict` is "ok", "too_low", "too_high" or "unknown"."""
 
@@ -95,6 +97,8 @@ class LimitCheck:
 
     def __str__(self) -> str:
         return f"limit {self.limit:,} is {self.verdict.replace('_', ' ')}: {self.reason}"
+
+    __repr__ = __str__
 
 
 def recommend(
