@@ -253,7 +253,7 @@ def test_overview_tells_what_happened() -> None:
     shown = commands.overview(table)
     assert shown["limit"] == (1, 4) and shown["failed_max"] == (0, 7)
     assert shown.notes[0].startswith("42 items failed, in 6 runs") and shown.title == table.title
-    ordered = commands.in_order(table)
+    ordered = repeats.in_order(table)
     assert [row["limit"] for row in ordered] == [1] * 6 + [4] * 6
     assert [row["warmup"] for row in ordered][:2] == [True, False] and ordered["repeat"][1:6] == (0, 1, 2, 3, 4)
     assert ordered.title == table.title and ordered.notes == table.notes and len(ordered) == len(table)

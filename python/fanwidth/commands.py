@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from . import arguments as given_as
 
 if TYPE_CHECKING:
-    from .columns import Row
-    from .export import Cell
     from .table import Table
 
 SubParsers = Any  # argparse has no public name for what add_subparsers gives
@@ -186,6 +184,7 @@ def add_show(commands: SubParsers) -> argparse.ArgumentParser:
 
 
 def _show(given: argparse.Namespace) -> Table:
+    from .repeats import in_order
     from .table import read_table
 
     table = read_table(given.path)
@@ -196,35 +195,13 @@ def _show(given: argparse.Namespace) -> Table:
 # What a sweep looks like
 
 
-def in_order(table: Table) -> Table:
-    """The rows by what was set, not in the shuffled order of measuring; nothing before numbers, text as it was given."""
-    from .table import Table
-
-    if "warmup" not in table or "repeat" not in table:
-        return table
-    names = [column.name for column in table.schema if column.role == "key"]
-    asked: Any = table.meta.get("sweep", {})
-    given: dict[str, list[Cell]] = asked.get("axes", {}) if isinstance(asked, dict) else {}
-    met = {name: {value: at for at, value in enumerate(dict.fromkeys([*given.get(name, ()), *table[name]]))} for name in names}
-
-    def rank(name: str, value: Cell) -> tuple[bool, float]:
-        return (True, met[name][value]) if isinstance(value, str) else (value is not None, value or 0)
-
-    def place(row: Row) -> tuple[Any, ...]:
-        return (*(rank(name, row[name]) for name in names), not row["warmup"], row["repeat"] or 0)
-
-    rows = sorted(table, key=place)
-    about: dict[str, Any] = {"meta": table.meta, "title": table.title, "notes": table.notes, "complete": table.complete}
-    return Table.from_rows(rows, table.schema, **about)
-
-
 def overview(table: Table) -> Table:
     """A row per point, with what one reads first. Any table but a sweep's is itself."""
     from .table import Table
 
     if "warmup" not in table or "repeat" not in table:
         return table
-    summed = in_order(table).summary()
+    summed = table.summary()
     keys = [column.name for column in summed.schema if column.role == "key"]
     told = [f"{state}_max" for state in ("failed", "timed_out", "cancelled", "not_started") if any(summed[f"{state}_max"])]
     names = [*keys, *(name for name in _SHOWN if name in summed), *told]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from .columns import Column
+from .columns import Column, Row
 from .export import Cell
 from .statistics import bootstrap_interval, median
 from .table import Table
@@ -29,6 +30,7 @@ def summary(table: Table, measures: str | Iterable[str] | None) -> Table:
         chosen = [table.column(name) for name in wanted]
     keys = _keys(table)
     rows: list[dict[str, object]] = []
+    table = in_order(table)
     for point, indices in _points(table).items():
         row: dict[str, object] = {**dict(zip(keys, point, strict=True)), "repeats": len(indices)}
         for column in chosen:
@@ -53,6 +55,26 @@ def summary(table: Table, measures: str | Iterable[str] | None) -> Table:
         else:
             columns.append(replace(column, kind="str", role="label", help=f"all that occurred of: {column.help}"))
     return _derived(table, "summary", columns, rows, _SUMMARY_NOTE)
+
+
+def in_order(table: Table) -> Table:
+    """The rows by what was set, not in the shuffled order of measuring; nothing before numbers, text as it was given."""
+    if "warmup" not in table or "repeat" not in table:
+        return table
+    names = [column.name for column in table.schema if column.role == "key"]
+    asked: Any = table.meta.get("sweep", {})
+    given: dict[str, list[Cell]] = asked.get("axes", {}) if isinstance(asked, dict) else {}
+    met = {name: {value: at for at, value in enumerate(dict.fromkeys([*given.get(name, ()), *table[name]]))} for name in names}
+
+    def rank(name: str, value: Cell) -> tuple[bool, float]:
+        return (True, met[name][value]) if isinstance(value, str) else (value is not None, value or 0)
+
+    def place(row: Row) -> tuple[Any, ...]:
+        return (*(rank(name, row[name]) for name in names), not row["warmup"], row["repeat"] or 0)
+
+    rows = sorted(table, key=place)
+    about: dict[str, Any] = {"meta": table.meta, "title": table.title, "notes": table.notes, "complete": table.complete}
+    return Table.from_rows(rows, table.schema, **about)
 
 
 def compare(

@@ -261,7 +261,7 @@ class Table:
         return self._rows_at(self.row_numbers(**keywords))
 
     def summary(self, measures: str | Iterable[str] | None = None) -> Table:
-        """One row per point: how often it was measured, and the median, the least and the most of each measure.
+        """One row per point, by rising keys: how often it was measured, and the median, the least and the most of each measure.
 
         These are over the repeats: columns `<measure>_median`, `_min`, `_max`; warm-up runs are left out. A point is a
         combination of the key columns. `measures`: which ones; None is all. A percentile stays what it was, one run's:
