@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fanwidth as fw
-from fanwidth import cli, commands
+from fanwidth import cli, commands, repeats
 from fanwidth.table import Table, read_table
 
 Capture = pytest.CaptureFixture[str]
