@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fanwidth as fw
-from fanwidth import sweeps
+from fanwidth import sweeps, trials
 from fanwidth.axes import geometric
 from fanwidth.table import Table
 
@@ -243,6 +243,15 @@ def test_rows_that_raise_while_they_are_read_end_in_a_row() -> None:
 
 
 # Interrupts and progress
+
+
+def test_runs_at_a_time_are_counted_by_host() -> None:
+    def one(host: str, began: float, seconds: float) -> trials.Measured:
+        return trials.Measured({}, seconds, 1, host=host, began=began)
+
+    assert sweeps._crowd([one("a", 0, 2), one("a", 2, 2), one("b", 1, 2)]) == ("a", 1)
+    assert sweeps._crowd([one("a", 0, 2), one("b", 0, 9), one("b", 1, 1), one("b", 3, 9), one("b", 4, 1)]) == ("b", 3)
+    assert sweeps._crowd([]) == ("", 0)
 
 
 def test_ctrl_c_keeps_what_is_done() -> None:

@@ -245,10 +245,21 @@ class _Sweep:
             trial, measured = failures[0]
             count = sum(measured.failed for _, measured in failures)
             yield f"{many(count, 'item')} failed, in {many(len(failures), 'run')}; the first ({trial}): {measured.failure}"
-        places = {measured.place for _, measured in self.measured if not measured.row.get("error")}
-        host, workers = max(Counter(host for host, *_ in places).items(), key=lambda entry: entry[1], default=("", 0))
-        if self.executor is not None and workers > 1:
-            yield f"{workers:,} workers shared the host {host}: runs at the same time disturb each other."
+        host, at_once = _crowd([measured for _, measured in self.measured if measured.host])
+        if self.plan.clock == "real" and at_once > 1:
+            yield f"Up to {at_once:,} runs at a time shared the host {host}, where they disturb each other."
+
+
+def _crowd(measured: Sequence[Measured]) -> tuple[str, int]:
+    """The host with the most runs at a time, and how many those were."""
+    most: dict[str, int] = {}
+    running: Counter[str] = Counter()
+    # An end comes before a beginning at the same instant.
+    events = [(one.began, 1, one.host) for one in measured] + [(one.began + one.seconds, -1, one.host) for one in measured]
+    for _, change, host in sorted(events):
+        running[host] += change
+        most[host] = max(running[host], most.get(host, 0))
+    return max(most.items(), key=lambda entry: entry[1], default=("", 0))
 
 
 def _named(action: Any) -> str:

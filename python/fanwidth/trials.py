@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -117,8 +115,9 @@ class Measured:
     """Mean time of an item in seconds."""
     cut: bool = False
     """The rest of the budget was too short for it."""
-    place: tuple[str, int, int] = ("", 0, 0)
-    """The host, the process and the thread that ran it."""
+    host: str = ""
+    began: float = 0.0
+    """By that host's monotonic clock."""
 
 
 def measure(trial: Trial, progress: Callable[[Any], object] | bool = False) -> Measured:
@@ -155,7 +154,8 @@ def measure(trial: Trial, progress: Callable[[Any], object] | bool = False) -> M
         failure=_first_failure(run),
         service=run.latency.mean,
         cut=trial.total_timeout is not None and run.stopped_by == "timeout",
-        place=_place(),
+        host=platform.node(),
+        began=started,
     )
 
 
@@ -163,7 +163,7 @@ def failed(trial: Trial, why: str, seconds: float = 0.0, calls: int = 0) -> Meas
     """The row of a trial without a measurement."""
     row = {**trial.point.row(), "repeat": trial.repeat, "warmup": trial.warmup}
     row |= {"clock": trial.clock, "seed": trial.seed, "error": cell(why)}
-    return Measured(row, seconds, calls, place=_place())
+    return Measured(row, seconds, calls)
 
 
 def told(error: BaseException) -> str:
@@ -179,10 +179,6 @@ def told(error: BaseException) -> str:
 def many(count: int, thing: str) -> str:
     """`many(1, "run")` is "1 run", `many(2_000, "run")` is "2,000 runs"."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def _place() -> tuple[str, int, int]:
-    return platform.node(), os.getpid(), threading.get_ident()
 
 
 def _first_failure(run: Run) -> str | None:
