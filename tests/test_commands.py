@@ -191,7 +191,7 @@ def test_interrupted_then_continued(folder: Path) -> None:
     again = subprocess.run([*COMMAND, *given], capture_output=True, text=True, timeout=30)
     assert again.returncode == cli.OK and again.stderr == ""
     table = read_table(folder / "t.json")
-    assert len(table) == 4 and table.complete and table[: len(kept)] == kept == kept and table == read_table(journal)
+    assert len(table) == 4 and table.complete and table[: len(kept)] == kept and table == read_table(journal)
 
 
 def test_output_cut_by_head(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def test_one_line_per_run_for_any_reader(path: Path) -> None:
     table = sweep(path)
     header, *lines, end = [json.loads(line) for line in path.read_text().splitlines()]
     assert header["fanwidth_journal"] == 1 and header["seed"] == table.meta["seed"] and header["kind"] == "sweep"
+    assert {line["host"] for line in lines} == {header["host"]}
     assert [line["row"]["elapsed"] for line in lines] == list(table["elapsed"]) and end == {"complete": True}
     frame = pd.read_json(path, lines=True)
     assert pd.json_normalize(frame["row"].dropna().tolist())["elapsed"].tolist() == list(table["elapsed"])
@@ -280,7 +281,7 @@ def test_a_journal_that_cannot_be_written_is_told_before_the_measuring(tmp_path:
 
 
 def test_a_full_disk_does_not_lose_the_table(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Any, row: Any) -> None:
+    def full(self: Any, row: Any, host: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(journal_module.JournalWriter, "add", full)

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,3 +72,21 @@ def test_ctrl_c_keeps_what_is_done_and_gives_up_the_rest(monkeypatch: pytest.Mon
         sweep(executor, pid, limit=[1, 2, 4, 8])
     assert len(caught.value.table) == 2 and not caught.value.table.complete  # type: ignore[attr-defined]
     assert [future.cancelled() for future in executor.futures] == [False, False, *[True] * (len(executor.futures) - 2)]
+
+
+class Elsewhere(Executor):
+    """Runs tasks here, and says that each ran on a host of its own."""
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.tasks += 1
+        future.set_result(replace(fn(*args, **kwargs), host=f"host{self.tasks}"))
+        return future
+
+
+def test_several_hosts_are_told() -> None:
+    table = sweep(Elsewhere(), pid, limit=[1, 2])
+    assert table.notes == ("Measured on 2 hosts (host1, host2): what differs may be the machines.",)

@@ -65,7 +65,7 @@ class JournalWriter:
         self.retried = len(found.rows) - len(self.rows)
         self.complete = found.complete and not self.retried
         if self.retried:
-            self._replace({"fanwidth_journal": JOURNAL_VERSION, **found.header})
+            self._replace(found.good_bytes)
             return
         self._file.truncate(found.good_bytes)
         size = self._file.seek(0, os.SEEK_END)
@@ -84,15 +84,18 @@ class JournalWriter:
             self._file.truncate(0)
         return False
 
-    def _replace(self, header: dict[str, Any]) -> None:
-        """The file anew with header and rows, under its name at once or not at all; the lock goes with it."""
+    def _replace(self, size: int) -> None:
+        """Leaves the errors out: the file anew, under its name at once or not at all; the lock goes with it."""
         target = os.path.realpath(self.path)
         part = f"{target}.part"
         old, self._file = self._file, _locked(part)
         try:
             self._file.truncate(0)
-            for entry in (header, *({"row": row} for row in self.rows)):
-                self._file.write(_line(entry))
+            old.seek(0)
+            for line in old.read(size).splitlines(keepends=True):
+                row = json.loads(line).get("row", {}) if line.strip() else {}
+                if not row.get("error"):
+                    self._file.write(line)
             self._file.flush()
             os.fsync(self._file.fileno())
             os.fchmod(self._file.fileno(), os.fstat(old.fileno()).st_mode & 0o7777)
@@ -103,9 +106,9 @@ class JournalWriter:
         finally:
             old.close()
 
-    def add(self, row: Mapping[str, Cell]) -> None:
-        """Writes the row of a run that has ended."""
-        self._write({"row": row})
+    def add(self, row: Mapping[str, Cell], host: str = "") -> None:
+        """Writes the row of a run that has ended, and the host that it ran on."""
+        self._write({"row": row, "host": host} if host else {"row": row})
 
     def finish(self) -> None:
         """Says that all runs of the sweep are there."""

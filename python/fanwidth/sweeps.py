@@ -167,7 +167,7 @@ class _Sweep:
                 if not measured.cut:
                     self.rows.append(measured.row)
                     if journal is not None:
-                        journal.add(measured.row)
+                        journal.add(measured.row, measured.host)
                 if report is not None:
                     report(*self._done())
             if journal is not None and not journal.complete and self.complete:
@@ -246,6 +246,9 @@ class _Sweep:
             count = sum(measured.failed for _, measured in failures)
             yield f"{many(count, 'item')} failed, in {many(len(failures), 'run')}; the first ({trial}): {measured.failure}"
         host, at_once = _crowd([measured for _, measured in self.measured if measured.host])
+        hosts = sorted({measured.host for _, measured in self.measured if measured.host})
+        if self.plan.clock == "real" and len(hosts) > 1:
+            yield f"Measured on {len(hosts):,} hosts ({', '.join(hosts[:5])}): what differs may be the machines."
         if self.plan.clock == "real" and at_once > 1:
             yield f"Up to {at_once:,} runs at a time shared the host {host}, where they disturb each other."
 
