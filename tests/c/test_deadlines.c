@@ -1,0 +1,222 @@
+/* test_deadlines: the ring, the heap and both together against a sorted list, by hand and on long random walks. */
+#include "check.h"
+#include "twin.h"
+
+#include <stdio.h>
+
+static uint64_t operations = 100000;
+
+static int64_t constant(random_source *random) {
+  (void)random;
+  return 50000;
+}
+static int64_t narrow(random_source *random) { return (int64_t)random_below(random, 8); } /* mostly ties */
+static int64_t wide(random_source *random) { return (int64_t)random_below(random, 100000); }
+static int64_t mixed(random_source *random) {
+  switch (random_below(random, 4)) {
+  case 0:
+    return constant(random);
+  case 1:
+    return narrow(random);
+  case 2:
+    return wide(random);
+  default:
+    return (int64_t)(random_bits(random) >> (24 + random_below(random, 40)));
+  }
+}
+
+/* Times rise and things are pushed and popped, more of one for a while, then more of the other. */
+static void walk(const char *name, int64_t (*delay)(random_source *), uint64_t steps, int rising, uint64_t seed) {
+  char text[64];
+  snprintf(text, sizeof text, "%s, %s ids, seed %d", name, rising ? "rising" : "any", (int)seed);
+  check_context(text);
+  random_source random = {seed};
+  twin pair;
+  twin_open(&pair, rising);
+  int64_t now = 0;
+  uint64_t id = 0;
+  for (uint64_t i = 0; i < steps; i++) {
+    int filling = i / 1000 % 2 == 0;
+    if (pair.size < 1000 && random_below(&random, 8) < (filling ? 5u : 3u)) {
+      uint64_t count = 1 + random_below(&random, 4);
+      /* Ids such as servers' come in any order: here blocks of four go up and down. */
+      uint64_t first = rising ? id : (id ^ UINT64_C(0xaaa8)) & ~UINT64_C(3);
+      twin_push(&pair, first, count, now + delay(&random));
+      id = rising ? id + count : id + 4;
+    } else {
+      int64_t next = fw_deadlines_next(&pair.deadlines);
+      switch (random_below(&random, 3)) {
+      case 0: /* the next one */
+        if (next != FW_NEVER && now < next)
+          now = next;
+        twin_pop(&pair, now);
+        break;
+      case 1: /* one may be due or not */
+        twin_pop(&pair, now);
+        break;
+      default: /* a late wake */
+        now += (int64_t)random_below(&random, 500);
+        twin_pop_due(&pair, now);
+      }
+    }
+    twin_check(&pair, (int64_t)random_below(&random, 100));
+  }
+  twin_pop_due(&pair, FW_NEVER);
+  CHECK_EQUAL(pair.size, 0);
+  twin_check(&pair, 50);
+  twin_close(&pair);
+}
+
+static void random_walks(void) {
+  static const struct {
+    const char *name;
+    int64_t (*delay)(random_source *);
+    uint64_t part; /* of all operations: ring and heap together need the most */
+  } delays[] = {{"constant", constant, 10}, {"narrow", narrow, 5}, {"wide", wide, 5}, {"mixed", mixed, 1}};
+  for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
+    walk(delays[i].name, delays[i].delay, operations / delays[i].part, 1, 1);
+    walk(delays[i].name, delays[i].delay, operations / delays[i].part / 2, 0, 2);
+  }
+}
+
+static void nothing(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_check(&pair, 50);
+  CHECK_EQUAL(twin_pop(&pair, FW_NEVER), 0);
+  twin_close(&pair);
+}
+
+/* Equal delays need one entry for each start, however many items it is of. */
+static void equal_deadlines_are_one_range(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_push(&pair, 0, 100000, 50);
+  twin_push(&pair, 100000, 5, 50); /* the next start at the same reading of the clock */
+  CHECK_EQUAL(pair.deadlines.length, 1);
+  twin_push(&pair, 100005, 1, 60);
+  twin_push(&pair, 100007, 1, 60); /* 100006 is missing */
+  CHECK_EQUAL(pair.deadlines.length, 3);
+  CHECK_EQUAL(pair.deadlines.heap_size, 0);
+  fw_range range;
+  CHECK_EQUAL(fw_deadlines_pop(&pair.deadlines, 49, &range), 0);
+  CHECK_EQUAL(fw_deadlines_pop(&pair.deadlines, 50, &range), 1);
+  CHECK_EQUAL(range.first, 0);
+  CHECK_EQUAL(range.count, 100005);
+  CHECK_EQUAL(range.deadline_ns, 50);
+  twin_close(&pair);
+}
+
+/* The first id of a range that falls goes to the heap, and so do the others of it. */
+static void falling_deadlines_go_to_the_heap(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_push(&pair, 0, 3, 100);
+  twin_push(&pair, 3, 3, 90);
+  twin_push(&pair, 6, 2, 90);
+  twin_push(&pair, 8, 2, 100);
+  CHECK_EQUAL(pair.deadlines.heap_size, 5);
+  CHECK_EQUAL(pair.deadlines.length, 2);
+  twin_check(&pair, 5);
+  twin_check(&pair, 10);
+  twin_pop_due(&pair, FW_NEVER);
+  CHECK_EQUAL(pair.size, 0);
+  twin_close(&pair);
+}
+
+static void equal_deadlines_of_ring_and_heap_come_by_id(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_push(&pair, 0, 2, 10); /* ring */
+  twin_push(&pair, 2, 1, 20); /* ring */
+  twin_push(&pair, 3, 1, 10); /* heap: after the ring's, by id */
+  twin_push(&pair, 4, 1, 5);  /* heap */
+  for (int i = 0; i < 4; i++)
+    CHECK(twin_pop(&pair, 20)); /* 4, then 0 and 1, then 3, then 2: the twin checks it */
+  twin_push(&pair, 5, 1, 30);
+  twin_push(&pair, 6, 1, 25); /* heap */
+  CHECK(twin_pop(&pair, 25));
+  twin_push(&pair, 7, 1, 28); /* heap */
+  CHECK_EQUAL(pair.deadlines.heap_size, 1);
+  CHECK(twin_pop(&pair, 30));
+  CHECK(twin_pop(&pair, 30)); /* the ring is empty */
+  twin_push(&pair, 8, 1, 1);  /* anything begins a new ring */
+  CHECK_EQUAL(pair.deadlines.heap_size, 0);
+  CHECK(twin_pop(&pair, 1));
+  twin_close(&pair);
+}
+
+/* The ring grows while it is wrapped round. */
+static void a_wrapped_ring_grows(void) {
+  for (int offset = 0; offset < 40; offset++) {
+    twin pair;
+    twin_open(&pair, 1);
+    uint64_t id = 0;
+    for (int i = 0; i < offset; i++) {
+      twin_push(&pair, 2 * id, 1, (int64_t)id);
+      id++;
+      CHECK(twin_pop(&pair, FW_NEVER));
+    }
+    for (int i = 0; i < 100; i++) {
+      twin_push(&pair, 2 * id, 1, (int64_t)id);
+      id++;
+    }
+    CHECK_EQUAL(pair.deadlines.length, 100);
+    twin_pop_due(&pair, FW_NEVER);
+    twin_close(&pair);
+  }
+}
+
+static void neighbours_share_a_wake(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_push(&pair, 0, 1, 1000);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 1000); /* alone: at once */
+  twin_push(&pair, 1, 1, 1000);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 1000); /* due together anyway */
+  twin_push(&pair, 2, 1, 1051);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 1000); /* too far */
+  twin_pop_due(&pair, 1000);
+  twin_push(&pair, 3, 1, 1101);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 1101); /* ring */
+  twin_pop_due(&pair, FW_NEVER);
+  twin_push(&pair, 4, 1, 9000);
+  twin_push(&pair, 5, 1, 3000);
+  twin_push(&pair, 6, 1, 3020);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 3050); /* heap */
+  twin_close(&pair);
+}
+
+static void no_memory_leaves_what_there_was(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  pair.refuse = 1;
+  twin_push(&pair, 0, 5, 100);
+  CHECK_EQUAL(pair.size, 0);
+  twin_push(&pair, 0, 5, 100);
+  uint64_t id = 5;
+  for (; id < 400; id++) {
+    pair.refuse = id % 3 == 0; /* refuses only where something has to grow */
+    twin_push(&pair, id, 1, id % 2 ? 100 + (int64_t)id : 50);
+    twin_check(&pair, 10);
+  }
+  /* The heap has 64 places: of this range some ids get in, the rest do not. */
+  pair.refuse = 1;
+  twin_push(&pair, id, 1000, 3);
+  twin_pop_due(&pair, FW_NEVER);
+  twin_close(&pair);
+}
+
+int main(int argc, char **argv) {
+  if (check_short(argc, argv))
+    operations = 5000;
+  TEST(nothing);
+  TEST(equal_deadlines_are_one_range);
+  TEST(falling_deadlines_go_to_the_heap);
+  TEST(equal_deadlines_of_ring_and_heap_come_by_id);
+  TEST(a_wrapped_ring_grows);
+  TEST(neighbours_share_a_wake);
+  TEST(no_memory_leaves_what_there_was);
+  TEST(random_walks);
+  return check_report();
+}

@@ -1,0 +1,557 @@
+/* test_virtual: whole runs on the virtual clock, whose times are known to the nanosecond. */
+#include "check.h"
+#include "trial.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_short;
+
+static const char *const strategies[] = {"for_each", "when_all", "bounded", "chunked"};
+static const char *const actions[] = {"noop", "delay", "cpu", "service"};
+
+static int takes_limit(const char *strategy) { return strcmp(strategy, "when_all") != 0; }
+
+static void in_context(const char *strategy, const char *action, int pulled, int summary) {
+  static char text[80];
+  snprintf(text, sizeof text, "%s, %s%s%s", strategy, action, pulled ? ", pulled" : "", summary ? ", summary" : "");
+  check_context(text);
+}
+
+/* Calls `body` for every strategy and action, an int source and a pulled one, columns and a summary. */
+static void each_way(void (*body)(const char *strategy, const char *action, int pulled, int summary)) {
+  for (int s = 0; s < 4; s++)
+    for (int a = 0; a < 4; a++)
+      for (int way = 0; way < 4; way++) {
+        in_context(strategies[s], actions[a], way & 1, way >> 1);
+        body(strategies[s], actions[a], way & 1, way >> 1);
+      }
+}
+
+static void init(trial *t, const char *strategy, const char *action, int pulled, int summary, uint64_t items, uint64_t limit) {
+  trial_init(t, strategy, action, pulled ? FW_UNKNOWN : items, takes_limit(strategy) ? limit : 0);
+  t->summary = summary;
+  if (pulled)
+    trial_pull(t, items);
+}
+
+/* Equal delays: what the published experiment would take without any overhead. */
+static void equal_delays_take_the_ideal_time(void) {
+  static const struct {
+    const char *strategy;
+    uint64_t items, limit;
+    int64_t ms;
+  } runs[] = {{"for_each", 10000, 8, 62500},   {"bounded", 10000, 50, 10000}, {"when_all", 10000, 0, 50},
+              {"chunked", 10000, 50, 10000},   {"chunked", 105, 50, 150},     {"bounded", 105, 50, 150},
+              {"for_each", 100000, 8, 625000}, {"when_all", 100000, 0, 50},   {"bounded", 7, 50, 50},
+              {"chunked", 7, 50, 50},          {"for_each", 5, 1, 250},       {"bounded", 1, 1, 50}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+    for (int way = 0; way < 4; way++) {
+      in_context(runs[i].strategy, "delay", way & 1, way >> 1);
+      trial t;
+      init(&t, runs[i].strategy, "delay", way & 1, way >> 1, runs[i].items, runs[i].limit);
+      trial_time(&t, "constant", 50 * MS, 0);
+      trial_run(&t);
+      trial_expect(&t, runs[i].items, 0, 0, 0, 0);
+      CHECK_EQUAL(t.ledger.last_finish_ns, runs[i].ms * MS);
+      uint64_t width = runs[i].limit == 0 || runs[i].limit > runs[i].items ? runs[i].items : runs[i].limit;
+      CHECK_EQUAL(t.ledger.peak_in_flight, width);
+      for (uint64_t item = 0; !t.summary && item < runs[i].items; item++) {
+        CHECK_EQUAL(t.ledger.start_ns[item], (int64_t)(item / width) * 50 * MS);
+        CHECK_EQUAL(t.ledger.finish_ns[item], (int64_t)(item / width + 1) * 50 * MS);
+      }
+      trial_close(&t);
+    }
+}
+
+/* Delays 30 10 20 40 10 10 20 at limit 2, done by hand. */
+static void different_delays_by_hand(void) {
+  static const int64_t delays[] = {30 * MS, 10 * MS, 20 * MS, 40 * MS, 10 * MS, 10 * MS, 20 * MS};
+  static const struct {
+    const char *strategy;
+    int64_t start[7], finish[7];
+  } tables[] = {
+      {"bounded", {0, 0, 10, 30, 30, 40, 50}, {30, 10, 30, 70, 40, 50, 70}},
+      {"for_each", {0, 0, 10, 30, 30, 40, 50}, {30, 10, 30, 70, 40, 50, 70}},
+      {"when_all", {0, 0, 0, 0, 0, 0, 0}, {30, 10, 20, 40, 10, 10, 20}},
+      {"chunked", {0, 0, 30, 30, 70, 70, 80}, {30, 10, 50, 70, 80, 80, 100}},
+  };
+  for (int i = 0; i < 4; i++)
+    for (int pulled = 0; pulled < 2; pulled++) {
+      in_context(tables[i].strategy, "delay", pulled, 0);
+      trial t;
+      init(&t, tables[i].strategy, "delay", pulled, 0, 7, 2);
+      if (pulled) {
+        trial_time(&t, "given", 0, 0); /* the time comes with the item */
+        t.supply.given_ns = delays;
+      } else {
+        trial_values(&t, delays, 7);
+      }
+      trial_run(&t);
+      trial_expect(&t, 7, 0, 0, 0, 0);
+      trial_expect_columns(&t, MS, tables[i].start, tables[i].finish);
+      trial_close(&t);
+    }
+}
+
+/* Each strategy in its plainest form, one item after the other: when did a slot become free? */
+static void predict(const char *strategy, const fw_distribution *time, uint64_t items, uint64_t limit, int64_t *start_ns,
+                    int64_t *finish_ns) {
+  int64_t *free_ns = calloc(items, sizeof *free_ns), chunk_ns = 0, last_ns = 0;
+  for (uint64_t i = 0; i < items; i++) {
+    uint64_t slot = 0;
+    if (strcmp(strategy, "chunked") == 0) {
+      if (i % limit == 0)
+        chunk_ns = last_ns;
+      start_ns[i] = chunk_ns;
+    } else if (strcmp(strategy, "when_all") == 0) {
+      start_ns[i] = 0;
+    } else {
+      for (uint64_t other = 1; other < limit && other < items; other++)
+        if (free_ns[other] < free_ns[slot])
+          slot = other;
+      start_ns[i] = free_ns[slot];
+    }
+    finish_ns[i] = free_ns[slot] = start_ns[i] + fw_draw(time, i);
+    if (finish_ns[i] > last_ns)
+      last_ns = finish_ns[i];
+  }
+  free(free_ns);
+}
+
+/* A summary must tell of the same run as its columns would. */
+static void check_tally(const fw_tally *tally, const int64_t *from_ns, const int64_t *to_ns, uint64_t items) {
+  fw_tally *expected = calloc(1, sizeof *expected);
+  for (uint64_t i = 0; i < items; i++)
+    fw_tally_add(expected, to_ns[i] - (from_ns == NULL ? 0 : from_ns[i]), 1);
+  CHECK_EQUAL(tally->n, expected->n);
+  CHECK_EQUAL(tally->min_ns, expected->min_ns);
+  CHECK_EQUAL(tally->max_ns, expected->max_ns);
+  CHECK_NEAR(tally->mean_ns, expected->mean_ns, 1e-6);
+  CHECK_NEAR(tally->squares, expected->squares, 1e-9L * expected->squares + 1);
+  CHECK_EQUAL(memcmp(tally->buckets, expected->buckets, sizeof tally->buckets), 0);
+  free(expected);
+}
+
+static void drawn_delays_follow_the_plain_rule(void) {
+  static const struct {
+    const char *kind;
+    double a, b;
+  } times[] = {{"exponential", 5e7, 0}, {"uniform", 0, 20}, {"lognormal", 5e7, 1}, {"constant", 7, 0}};
+  uint64_t items = is_short ? 200 : 3000;
+  int64_t *start_ns = calloc(2 * items, sizeof *start_ns), *finish_ns = start_ns + items;
+  for (int s = 0; s < 4; s++)
+    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+      for (int way = 0; way < 4; way++) {
+        in_context(strategies[s], times[k].kind, way & 1, way >> 1);
+        trial t;
+        init(&t, strategies[s], "delay", way & 1, way >> 1, items, 17);
+        trial_time(&t, times[k].kind, times[k].a, times[k].b);
+        predict(strategies[s], &t.plan.time, items, 17, start_ns, finish_ns);
+        trial_run(&t);
+        trial_expect(&t, items, 0, 0, 0, 0);
+        if (t.summary) {
+          check_tally(t.ledger.latency, start_ns, finish_ns, items);
+          check_tally(t.ledger.wait, NULL, start_ns, items);
+        } else {
+          trial_expect_columns(&t, 1, start_ns, finish_ns);
+        }
+        trial_close(&t);
+      }
+  free(start_ns);
+}
+
+static void service_by_hand(void) {
+  static const struct {
+    const char *strategy;
+    uint64_t limit, capacity, queue;
+    int64_t item_timeout;
+    int64_t start[6], finish[6];
+    int8_t state[6];
+  } tables[] = {
+      /* Two servers; an item is in flight while it queues. */
+      {"bounded", 4, 2, FW_UNKNOWN, FW_NEVER, {0, 0, 0, 0, 10, 10}, {10, 10, 20, 20, 30, 30}, {0}},
+      {"when_all", 0, 2, FW_UNKNOWN, FW_NEVER, {0}, {10, 10, 20, 20, 30, 30}, {0}},
+      {"chunked", 4, 2, FW_UNKNOWN, FW_NEVER, {0, 0, 0, 0, 20, 20}, {10, 10, 20, 20, 30, 30}, {0}},
+      {"bounded", 2, 5, FW_UNKNOWN, FW_NEVER, {0, 0, 10, 10, 20, 20}, {10, 10, 20, 20, 30, 30}, {0}},
+      /* One server, one place to wait. */
+      {"when_all", 0, 1, 1, FW_NEVER, {0}, {10, 20, 0, 0, 0, 0}, {0, 0, 1, 1, 1, 1}},
+      {"when_all", 0, 1, 0, FW_NEVER, {0}, {10, 0, 0, 0, 0, 0}, {0, 1, 1, 1, 1, 1}},
+      /* A turned-away item makes room for the next one at once: of the six, five are turned away at 0. */
+      {"bounded", 2, 1, 0, FW_NEVER, {0}, {10, 0, 0, 0, 0, 0}, {0, 1, 1, 1, 1, 1}},
+      /* Queueing counts: the second is still served when its time is over, the others are still waiting. */
+      {"when_all", 0, 1, FW_UNKNOWN, 15, {0}, {10, 15, 15, 15, 15, 15}, {0, 2, 2, 2, 2, 2}},
+      /* To end at that very moment is in time. */
+      {"when_all", 0, 1, FW_UNKNOWN, 20, {0}, {10, 20, 20, 20, 20, 20}, {0, 0, 2, 2, 2, 2}},
+      /* A server that is given up goes on with the next, which has waited less. */
+      {"bounded", 2, 1, FW_UNKNOWN, 15, {0, 0, 10, 15, 25, 30}, {10, 15, 25, 30, 40, 45}, {0, 2, 0, 2, 0, 2}},
+  };
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (int way = 0; way < 4; way++) {
+      static char text[80];
+      snprintf(text, sizeof text, "table %d%s%s", (int)i, way & 1 ? ", pulled" : "", way >> 1 ? ", summary" : "");
+      check_context(text);
+      trial t;
+      init(&t, tables[i].strategy, "service", way & 1, way >> 1, 6, tables[i].limit);
+      trial_time(&t, "constant", 10 * MS, 0);
+      t.plan.capacity = tables[i].capacity;
+      t.plan.queue = tables[i].queue;
+      if (tables[i].item_timeout != FW_NEVER)
+        t.plan.item_timeout_ns = tables[i].item_timeout * MS;
+      trial_run(&t);
+      uint64_t ended[FW_STATES] = {0};
+      for (int item = 0; item < 6; item++) {
+        ended[tables[i].state[item]]++;
+        if (!t.summary)
+          CHECK_EQUAL(t.ledger.state[item], tables[i].state[item]);
+      }
+      trial_expect(&t, ended[FW_OK], ended[FW_FAILED], ended[FW_TIMED_OUT], 0, 0);
+      if (!t.summary)
+        trial_expect_columns(&t, MS, tables[i].start, tables[i].finish);
+      trial_close(&t);
+    }
+}
+
+/* On the virtual clock CPUs are servers with one queue without an end. */
+static void cpus_are_servers(void) {
+  trial t;
+  trial_init(&t, "bounded", "cpu", 10, 6);
+  trial_time(&t, "constant", 30 * MS, 0);
+  t.plan.capacity = 2;
+  trial_run(&t);
+  trial_expect(&t, 10, 0, 0, 0, 0);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 150 * MS);
+  CHECK_EQUAL(t.ledger.peak_in_flight, 6);
+  CHECK_EQUAL(t.outcome.threads, 0);
+  trial_close(&t);
+}
+
+/* A queue that wraps, grows while wrapped, and servers that grow, in a run long enough for all of it. */
+static void a_busy_service_serves_in_order(void) {
+  uint64_t items = is_short ? 300 : 3000;
+  for (uint64_t capacity = 1; capacity < 100; capacity = capacity * 2 + 1) {
+    trial t;
+    trial_init(&t, "bounded", "service", items, 130);
+    trial_time(&t, "exponential", 1e6, 0);
+    t.plan.capacity = capacity;
+    trial_run(&t);
+    trial_expect(&t, items, 0, 0, 0, 0);
+    /* First come, first served: with one server items end in their order. */
+    for (uint64_t i = 1; capacity == 1 && i < items; i++)
+      CHECK_EQUAL(t.ledger.finish_ns[i], t.ledger.finish_ns[i - 1] + fw_draw(&t.plan.time, i));
+    trial_close(&t);
+  }
+}
+
+/* 5 10 15 10 with 10 each: an item that ends at its time-out is in time. */
+static void item_timeouts_count_from_the_start(void) {
+  static const int64_t delays[] = {5, 10, 15, 10}, start[] = {0, 0, 5, 10}, finish[] = {5, 10, 15, 20};
+  for (int summary = 0; summary < 2; summary++) {
+    trial t;
+    trial_init(&t, "bounded", "delay", 4, 2);
+    trial_values(&t, delays, 4);
+    t.plan.item_timeout_ns = 10;
+    t.summary = summary;
+    trial_run(&t);
+    trial_expect(&t, 3, 0, 1, 0, 0);
+    if (!summary)
+      trial_expect_columns(&t, 1, start, finish);
+    else
+      CHECK_NEAR(t.ledger.latency->mean_ns, 25 / 3.0L, 1e-12);
+    trial_close(&t);
+  }
+  trial t;
+  trial_init(&t, "when_all", "delay", 1000, 0);
+  trial_time(&t, "constant", 50 * MS, 0);
+  t.plan.item_timeout_ns = 49 * MS;
+  trial_run(&t);
+  trial_expect(&t, 0, 0, 1000, 0, 0);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 49 * MS);
+  CHECK_EQUAL(t.ledger.stop, FW_RUNNING);
+  trial_close(&t);
+}
+
+/* Delays of 5 one after the other under a bound on the whole. */
+static void total_timeout_by_hand(void) {
+  static const struct {
+    uint64_t items;
+    int64_t total_timeout;
+    uint64_t ok, timed_out, not_started;
+    int64_t last;
+    int stop;
+  } rows[] = {{5, 12, 2, 1, 2, 12, FW_STOP_TIMEOUT}, {5, 10, 2, 0, 3, 10, FW_STOP_TIMEOUT}, {2, 10, 2, 0, 0, 10, FW_RUNNING},
+              {5, 25, 5, 0, 0, 25, FW_RUNNING},      {5, 24, 4, 1, 0, 24, FW_STOP_TIMEOUT}, {5, 0, 0, 0, 5, 0, FW_STOP_TIMEOUT},
+              {0, 0, 0, 0, 0, 0, FW_RUNNING}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int action = 1; action < 4; action++)
+      for (int summary = 0; summary < 2; summary++) {
+        in_context("for_each", actions[action], 0, summary);
+        trial t;
+        trial_init(&t, "for_each", actions[action], rows[i].items, 1);
+        trial_time(&t, "constant", 5, 0);
+        t.plan.total_timeout_ns = rows[i].total_timeout;
+        t.summary = summary;
+        trial_run(&t);
+        trial_expect(&t, rows[i].ok, 0, rows[i].timed_out, 0, rows[i].not_started);
+        CHECK_EQUAL(t.ledger.last_finish_ns, rows[i].last);
+        CHECK_EQUAL(t.ledger.stop, rows[i].stop);
+        trial_close(&t);
+      }
+}
+
+/* However many items are due at the very end of the time, all of them are in time. */
+static void all_that_is_due_at_the_total_timeout_is_in_time(void) {
+  enum { ITEMS = 40000 };
+  int64_t *delays = malloc(ITEMS * sizeof *delays);
+  for (int i = 0; i < ITEMS; i++)
+    delays[i] = i == 0 ? 20 : 10; /* the first makes the others go to the heap, one by one */
+  for (int summary = 0; summary < 2; summary++) {
+    trial t;
+    trial_init(&t, "when_all", "delay", ITEMS, 0);
+    trial_values(&t, delays, ITEMS);
+    t.plan.total_timeout_ns = 10;
+    t.summary = summary;
+    trial_run(&t);
+    trial_expect(&t, ITEMS - 1, 0, 1, 0, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_STOP_TIMEOUT);
+    trial_close(&t);
+  }
+  free(delays);
+}
+
+/* The first failure too many: what is in flight is cancelled at that moment, nothing new starts. */
+static void too_many_failures_stop_the_run(void) {
+  static const int64_t given[] = {50, -1, 50, -1, 50, 50, 50};
+  static const struct {
+    uint64_t max_failures, ok, failed, cancelled, not_started, pulled;
+    int stop;
+  } rows[] = {{0, 0, 1, 1, 5, 2, FW_STOP_FAILURE},
+              {1, 0, 2, 2, 3, 4, FW_STOP_FAILURE},
+              {2, 5, 2, 0, 0, 7, FW_RUNNING},
+              {FW_UNKNOWN, 5, 2, 0, 0, 7, FW_RUNNING}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int known = 0; known < 2; known++) {
+      trial t;
+      trial_init(&t, "for_each", "delay", known ? 7 : FW_UNKNOWN, 4);
+      trial_time(&t, "given", 0, 0);
+      trial_pull(&t, 7);
+      t.supply.given_ns = given;
+      t.max_failures = rows[i].max_failures;
+      trial_run(&t);
+      /* Of a source of unknown length only what was pulled is known. */
+      trial_expect(&t, rows[i].ok, rows[i].failed, 0, rows[i].cancelled, known ? rows[i].not_started : 0);
+      CHECK_EQUAL(t.supply.pulled, rows[i].pulled);
+      CHECK_EQUAL(t.ledger.stop, rows[i].stop);
+      trial_close(&t);
+    }
+}
+
+/* Timed-out items are failures, too; and turned-away ones stop an int source as they stop a pulled one. */
+static void failures_of_each_kind_count(void) {
+  trial t;
+  trial_init(&t, "bounded", "delay", 10, 3);
+  trial_time(&t, "constant", 50, 0);
+  t.plan.item_timeout_ns = 20;
+  t.max_failures = 0;
+  trial_run(&t);
+  trial_expect(&t, 0, 0, 3, 0, 7);
+  CHECK_EQUAL(t.ledger.stop, FW_STOP_FAILURE);
+  trial_close(&t);
+  for (int way = 0; way < 4; way++) {
+    in_context("when_all", "service", way & 1, way >> 1);
+    init(&t, "when_all", "service", way & 1, way >> 1, 100, 0);
+    t.total = 100;
+    trial_time(&t, "constant", 50, 0);
+    t.plan.queue = 1;
+    t.max_failures = 0;
+    trial_run(&t);
+    trial_expect(&t, 0, 1, 0, 2, 97);
+    CHECK_EQUAL(t.ledger.last_finish_ns, 0);
+    trial_close(&t);
+  }
+}
+
+static void cancelled_before_the_start(const char *strategy, const char *action, int pulled, int summary) {
+  trial t;
+  init(&t, strategy, action, pulled, summary, 100, 4);
+  trial_time(&t, "constant", 50, 0);
+  t.total = 100;
+  atomic_store(&t.cancel, 1);
+  trial_run(&t);
+  trial_expect(&t, 0, 0, 0, 0, 100);
+  CHECK_EQUAL(t.ledger.stop, FW_STOP_CANCEL);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
+  CHECK_EQUAL(t.supply.calls, 0); /* the source is not even asked */
+  trial_close(&t);
+}
+
+/* The flag is seen before the item that was just pulled starts. */
+static void cancelled_by_the_source(const char *strategy, const char *action, int pulled, int summary) {
+  if (!pulled)
+    return;
+  trial t;
+  init(&t, strategy, action, pulled, summary, FW_UNKNOWN, 4); /* endless */
+  trial_time(&t, "constant", 50, 0);
+  t.supply.cancel_at = 10;
+  trial_run(&t);
+  CHECK_EQUAL(t.rc, 0);
+  CHECK_EQUAL(t.ledger.stop, FW_STOP_CANCEL);
+  CHECK_EQUAL(t.supply.pulled, 11);
+  CHECK_EQUAL(t.ledger.counts.started, 10);
+  CHECK_EQUAL(t.ledger.ended[FW_NOT_STARTED], 1);
+  CHECK_EQUAL(t.ledger.ended[FW_OK] + t.ledger.ended[FW_CANCELLED], 10);
+  if (strcmp(action, "noop") == 0)
+    CHECK_EQUAL(t.ledger.ended[FW_CANCELLED], 0);
+  else
+    CHECK(t.ledger.ended[FW_CANCELLED] > 0);
+  trial_close(&t);
+}
+
+static void a_failing_source_stops_the_run(const char *strategy, const char *action, int pulled, int summary) {
+  if (!pulled)
+    return;
+  for (uint64_t raise_at = 0; raise_at < 10; raise_at += 3) {
+    trial t;
+    init(&t, strategy, action, pulled, summary, 10, 4);
+    trial_time(&t, "constant", 50, 0);
+    t.supply.raise_at = raise_at;
+    t.total = 10;
+    trial_run(&t);
+    CHECK_EQUAL(t.rc, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
+    CHECK_EQUAL(t.ledger.counts.started, raise_at);
+    CHECK_EQUAL(t.ledger.ended[FW_NOT_STARTED], 10 - raise_at);
+    trial_close(&t);
+  }
+}
+
+/* Where all outcomes are kept, what is in flight when the source fails runs to its end, queued or not. */
+static void a_failing_source_lets_the_others_finish(const char *strategy, const char *action, int pulled, int summary) {
+  if (!pulled)
+    return;
+  trial t;
+  init(&t, strategy, action, pulled, summary, 10, 4);
+  trial_time(&t, "constant", 50, 0);
+  t.supply.raise_at = 3;
+  t.total = 10;
+  t.plan.drains = 1;
+  trial_run(&t);
+  trial_expect(&t, 3, 0, 0, 0, 7);
+  CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
+  int serves = strcmp(action, "cpu") == 0 || strcmp(action, "service") == 0; /* one server */
+  CHECK_EQUAL(t.ledger.last_finish_ns, serves ? 150 : strcmp(action, "delay") == 0 ? 50 : 0);
+  trial_close(&t);
+}
+
+static void an_empty_source_is_an_empty_run(const char *strategy, const char *action, int pulled, int summary) {
+  trial t;
+  init(&t, strategy, action, pulled, summary, 0, 4);
+  trial_time(&t, "constant", 50, 0);
+  trial_run(&t);
+  trial_expect(&t, 0, 0, 0, 0, 0);
+  CHECK_EQUAL(t.ledger.stop, FW_RUNNING);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
+  CHECK_EQUAL(t.ledger.peak_in_flight, 0);
+  trial_close(&t);
+}
+
+static void no_duration_at_all(const char *strategy, const char *action, int pulled, int summary) {
+  trial t;
+  init(&t, strategy, action, pulled, summary, 1000, 4);
+  trial_run(&t);
+  trial_expect(&t, 1000, 0, 0, 0, 0);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
+  trial_close(&t);
+}
+
+static void ways_to_be_empty_cancelled_or_failed(void) {
+  each_way(an_empty_source_is_an_empty_run);
+  each_way(no_duration_at_all);
+  each_way(cancelled_before_the_start);
+  each_way(cancelled_by_the_source);
+  each_way(a_failing_source_stops_the_run);
+  each_way(a_failing_source_lets_the_others_finish);
+}
+
+/* len() may be wrong, or the source may change: what it gave is what counts. */
+static void a_source_that_misstates_its_length(void) {
+  static const uint64_t told[] = {0, 3, 5, 900};
+  for (int i = 0; i < 4; i++) {
+    trial t;
+    trial_init(&t, "bounded", "delay", told[i], 2);
+    trial_pull(&t, 5);
+    trial_run(&t);
+    trial_expect(&t, 5, 0, 0, 0, 0);
+    trial_close(&t);
+  }
+}
+
+/* About every 50 ms of real time somebody looks whether to go on. */
+static void a_tick_interrupts_an_endless_run(void) {
+  for (int summary = 0; summary < 2; summary++) {
+    trial t;
+    trial_init(&t, "for_each", "delay", FW_UNKNOWN, 4);
+    trial_time(&t, "exponential", 1000, 0);
+    trial_pull(&t, FW_UNKNOWN);
+    t.supply.pause_at = EVERY; /* an endless run that is not too long */
+    t.supply.pause_ns = 100 * US;
+    t.summary = summary;
+    t.interrupt_at = 2;
+    trial_run(&t);
+    CHECK_EQUAL(t.rc, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_STOP_INTERRUPT);
+    CHECK_EQUAL(t.ticks, 2);
+    CHECK(t.ledger.ended[FW_CANCELLED] > 0 && t.ledger.ended[FW_OK] > 0);
+    CHECK_EQUAL(t.ledger.ended[FW_NOT_STARTED], 0);
+    trial_close(&t);
+  }
+}
+
+/* 292 years are all that 64 bits of nanoseconds hold. */
+static void longer_than_time_itself(void) {
+  for (int action = 1; action < 4; action++)
+    for (int timeout = 0; timeout < 2; timeout++) {
+      in_context("bounded", actions[action], 0, 0);
+      trial t;
+      trial_init(&t, "bounded", actions[action], 5, 1);
+      trial_time(&t, "constant", (double)FW_LONGEST_NS, 0);
+      if (timeout)
+        t.plan.item_timeout_ns = FW_LONGEST_NS;
+      trial_run(&t);
+      CHECK_EQUAL(t.rc, -EOVERFLOW);
+      trial_close(&t);
+    }
+  /* A time-out that no item reaches may lie beyond the end of time: here one waits after 200 years, with 100 to go. */
+  static const int64_t times[] = {FW_LONGEST_NS, 0, FW_LONGEST_NS, 0, 1, 1};
+  trial t;
+  check_context("service");
+  trial_init(&t, "bounded", "service", 6, 2);
+  trial_values(&t, times, 6);
+  t.plan.item_timeout_ns = FW_LONGEST_NS;
+  trial_run(&t);
+  trial_expect(&t, 6, 0, 0, 0, 0);
+  CHECK_EQUAL(t.ledger.last_finish_ns, 2 * FW_LONGEST_NS + 2);
+  trial_close(&t);
+}
+
+int main(int argc, char **argv) {
+  is_short = check_short(argc, argv);
+  TEST(equal_delays_take_the_ideal_time);
+  TEST(different_delays_by_hand);
+  TEST(drawn_delays_follow_the_plain_rule);
+  TEST(service_by_hand);
+  TEST(cpus_are_servers);
+  TEST(a_busy_service_serves_in_order);
+  TEST(item_timeouts_count_from_the_start);
+  TEST(total_timeout_by_hand);
+  TEST(all_that_is_due_at_the_total_timeout_is_in_time);
+  TEST(too_many_failures_stop_the_run);
+  TEST(failures_of_each_kind_count);
+  TEST(ways_to_be_empty_cancelled_or_failed);
+  TEST(a_source_that_misstates_its_length);
+  TEST(a_tick_interrupts_an_endless_run);
+  TEST(longer_than_time_itself);
+  return check_report();
+}
