@@ -35,12 +35,6 @@ static void *system_resize(void *context, void *block, size_t old_bytes, size_t 
       memset(grown + old_bytes, 0, bytes - old_bytes);
     return grown;
   }
-#ifdef MREMAP_MAYMOVE
-  if (block != NULL && bytes >= MAPPED_FROM && old_bytes >= MAPPED_FROM) {
-    void *moved = mremap(block, old_bytes, bytes, MREMAP_MAYMOVE);
-    return moved == MAP_FAILED ? NULL : moved;
-  }
-#endif
   void *fresh = bytes >= MAPPED_FROM ? map(bytes) : calloc(1, bytes);
   if (fresh == NULL || block == NULL)
     return fresh;

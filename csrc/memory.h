@@ -10,7 +10,7 @@ typedef struct fw_memory {
   void (*release)(void *context, void *block, size_t bytes);                   /* block may be NULL */
 } fw_memory;
 
-/* The system's: small blocks from the heap, blocks above 1 MiB as mappings with huge pages, which grow without copying. */
+/* The system's: small blocks from the heap, blocks above 1 MiB as mappings with huge pages. */
 extern const fw_memory fw_system_memory;
 
 /* What a run has taken. Not shared between threads without the run's lock. */
