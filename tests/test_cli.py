@@ -428,7 +428,7 @@ def test_interrupt_keeps_what_was_done(tmp_path: Path) -> None:
     # The first progress line is drawn after half a second, when ten are done; the rest is the machine's delay.
     assert 8 <= line["ok"] < 20 and line["note"] == f"stopped: {line['ok']} of 20 done"
     assert not read_table(tmp_path / "r.json").complete
-    assert "for_each" in out and "Not complete: the measuring was interrupted." in out
+    assert "for_each" in out and "Not complete: runs are missing." in out
     log = (tmp_path / "log").read_text()
     assert log.endswith("\ninterrupted: this is what was measured until then\n") and "Traceback" not in log
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log", "r.json"]

@@ -333,7 +333,7 @@ def test_interrupt_carries_the_table_of_what_was_done(tmp_path: Any) -> None:
     assert line["ok"] < 20 and line["time"] < 1 and line["note"] == f"stopped: {line['ok']} of 20 done"
     table.to_json(tmp_path / "r.json")
     assert read_table(tmp_path / "r.json") == table
-    assert "Not complete: the measuring was interrupted." in str(table)
+    assert "Not complete: runs are missing." in str(table)
 
 
 def test_interrupt_keeps_whole_rounds_before_broken_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ class Table:
 
     `columns`: Columns or names (then the kind is that of the values). `data`: the values by column name. `meta`: what
     holds for all rows (machine, versions, seed, kind of table, axes). `notes`: lines shown below. `complete` is False
-    when the measuring was interrupted.
+    when runs are missing: the measuring was interrupted, or its budget was spent.
     """
 
     __slots__ = ("_columns", "_complete", "_data", "_length", "_meta", "_notes", "_title")
@@ -185,7 +185,7 @@ class Table:
 
     @property
     def complete(self) -> bool:
-        """False when the measuring was interrupted."""
+        """False when runs are missing."""
         return self._complete
 
     def __contains__(self, key: object) -> bool:
@@ -309,7 +309,7 @@ class Table:
         return layout.text(shown, title=self._title, notes=self._all_notes(), width=width, rows=rows)
 
     def _all_notes(self) -> tuple[str, ...]:
-        return self._notes if self._complete else (*self._notes, "Not complete: the measuring was interrupted.")
+        return self._notes if self._complete else (*self._notes, "Not complete: runs are missing.")
 
     def __str__(self) -> str:
         return self.to_text()
