@@ -61,11 +61,7 @@ static int open_watcher(fw_clock *clock, int timer) {
     if (clock->timer_fd < 0)
       return -errno;
     int rc = uv_poll_init(&clock->loop, &clock->watcher.poll, clock->timer_fd);
-    if (rc == 0)
-      rc = uv_poll_start(&clock->watcher.poll, UV_READABLE, on_timerfd);
-    if (rc < 0)
-      close(clock->timer_fd);
-    return rc;
+    return rc < 0 ? rc : uv_poll_start(&clock->watcher.poll, UV_READABLE, on_timerfd);
   }
 #endif
   (void)timer;
@@ -80,21 +76,20 @@ int fw_clock_open_loop(fw_clock *clock, int timer) {
     release_held(clock);
     return rc;
   }
-  rc = open_watcher(clock, timer);
-  if (rc < 0) {
-    uv_loop_close(&clock->loop);
-    release_held(clock);
-    return rc;
-  }
   clock->has_loop = 1;
-  rc = uv_async_init(&clock->loop, &clock->woken, on_woken);
-  return rc;
+  rc = open_watcher(clock, timer);
+  return rc < 0 ? rc : uv_async_init(&clock->loop, &clock->woken, on_woken);
+}
+
+/* One that was not initialised is all zero. */
+static void close_handle(void *handle) {
+  if (uv_handle_get_type(handle) != UV_UNKNOWN_HANDLE)
+    uv_close(handle, NULL);
 }
 
 void fw_clock_close(fw_clock *clock) {
-  if (uv_handle_get_type((uv_handle_t *)&clock->woken) == UV_ASYNC)
-    uv_close((uv_handle_t *)&clock->woken, NULL);
-  uv_close((uv_handle_t *)&clock->watcher, NULL);
+  close_handle(&clock->woken);
+  close_handle(&clock->watcher);
   if (clock->timer_fd >= 0)
     close(clock->timer_fd);
   release_held(clock);

@@ -27,8 +27,9 @@ typedef struct fw_clock {
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t fw_monotonic_ns(void);
 
-/* 0 or a negative errno: -EMFILE where fewer than 8 descriptors are free, for libuv would abort. A loop that was opened must
-   be closed by the engine, the only one to run it: fw_clock_close, then turns until uv_loop_close succeeds. */
+/* 0 or a negative errno: -EMFILE where fewer than 8 descriptors are free, for libuv would abort. Where `has_loop` is set after it,
+   even by a failure, the loop must be closed by the engine, the only one to run it: fw_clock_close, then turns until
+   uv_loop_close succeeds. */
 int fw_clock_open_loop(fw_clock *clock, int timer);
 void fw_clock_close(fw_clock *clock);
 
