@@ -83,6 +83,20 @@ static void more_than_there_is_leaves_the_block(void) {
   }
 }
 
+/* A wish that changes no byte, whatever part of a block it is for. */
+static void touching_changes_nothing(void) {
+  fw_arena arena = {.memory = &fw_system_memory};
+  size_t bytes = 4 * MIB;
+  unsigned char *block = fw_resize(&arena, NULL, 0, bytes);
+  fill(block, 0, bytes);
+  fw_touch(block, bytes);
+  fw_touch(block + 12345, bytes - 12345);
+  fw_touch(block + 5, 100);
+  fw_touch(block, 0);
+  CHECK(is_filled(block, bytes));
+  fw_release(&arena, block, bytes);
+}
+
 /* Takes and gives at random; a slot is never given to two. */
 static void slots_are_taken_once(void) {
   enum { MOST = 500 };
@@ -118,6 +132,7 @@ int main(void) {
   TEST(blocks_keep_their_bytes);
   TEST(new_bytes_are_zero);
   TEST(more_than_there_is_leaves_the_block);
+  TEST(touching_changes_nothing);
   TEST(slots_are_taken_once);
   return check_report();
 }

@@ -4,9 +4,11 @@
 #include "trial.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define GUARD_NS (20 * SECOND)
 
@@ -352,6 +354,27 @@ static void too_few_descriptors_are_an_error(void) {
   }
 }
 
+/* A caller without standard streams: libuv aborts rather than close one of their numbers, so it must not get one. */
+static void standard_streams_may_be_closed(void) {
+  int saved[] = {dup(0), dup(1)};
+  for (int timer = FW_TIMER_BEST; timer <= FW_TIMER_UV; timer++) {
+    trial t;
+    init(&t, "bounded", "delay", 10, 5);
+    t.plan.timer = timer;
+    trial_pull(&t, 10);
+    close(0);
+    close(1);
+    trial_run(&t);
+    CHECK(fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0); /* left as they were */
+    dup2(saved[0], 0);
+    dup2(saved[1], 1);
+    trial_expect(&t, 10, 0, 0, 0, 0);
+    trial_close(&t);
+  }
+  close(saved[0]);
+  close(saved[1]);
+}
+
 static void *run_one(void *argument) {
   trial *t = argument;
   fw_ledger_init(&t->ledger, &fw_system_memory, t->total, t->limit, 1);
@@ -414,6 +437,7 @@ int main(int argc, char **argv) {
   TEST(ticks_come_and_interrupt);
   TEST(a_source_fails);
   TEST(too_few_descriptors_are_an_error);
+  TEST(standard_streams_may_be_closed);
   TEST(runs_side_by_side);
   TEST(waits_that_are_over_before_they_begin);
   return check_report();

@@ -348,6 +348,23 @@ static void too_many_failures_stop_the_run(void) {
     }
 }
 
+/* Those that wait in a queue reach their time-out at the very moment at which the first of them stops the run: all are timed out. */
+static void timeouts_of_one_moment_go_together(void) {
+  for (int way = 0; way < 4; way++) {
+    in_context("when_all", "service", way & 1, way >> 1);
+    trial t;
+    init(&t, "when_all", "service", way & 1, way >> 1, 4, 0);
+    trial_time(&t, "constant", 10, 0);
+    t.plan.item_timeout_ns = 15;
+    t.max_failures = 0;
+    trial_run(&t);
+    trial_expect(&t, 1, 0, 3, 0, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_STOP_FAILURE);
+    CHECK_EQUAL(t.ledger.last_finish_ns, 15);
+    trial_close(&t);
+  }
+}
+
 /* Timed-out items are failures, too; and turned-away ones stop an int source as they stop a pulled one. */
 static void failures_of_each_kind_count(void) {
   trial t;
@@ -488,6 +505,32 @@ static void a_source_that_misstates_its_length(void) {
   }
 }
 
+/* A host that wants to let go of items asks how they ended. Here each asks for all before it. */
+static int pull_and_look(void *context, fw_run *run, uint64_t may) {
+  trial *t = context;
+  for (; may > 0; may--) {
+    for (uint64_t i = 0; i < t->supply.pulled; i++)
+      CHECK_EQUAL(fw_state_of(run, i), t->ledger.finish_ns[i] > 0 ? FW_OK : FW_IN_FLIGHT);
+    if (t->supply.pulled == 9)
+      return 0;
+    t->supply.pulled++;
+    if (!fw_offer(run, 0))
+      return 1;
+  }
+  return 1;
+}
+
+static void a_host_may_ask_for_states(void) {
+  trial t;
+  trial_init(&t, "bounded", "delay", 9, 4);
+  trial_time(&t, "constant", 10, 0);
+  t.plan.host = (fw_host){.context = &t, .pull = pull_and_look};
+  CHECK_EQUAL(fw_ledger_init(&t.ledger, &fw_system_memory, 9, 4, 1), 0);
+  t.rc = fw_engine_run(&t.plan, &t.ledger, &t.outcome);
+  trial_expect(&t, 9, 0, 0, 0, 0);
+  fw_ledger_close(&t.ledger);
+}
+
 /* About every 50 ms of real time somebody looks whether to go on. */
 static void a_tick_interrupts_an_endless_run(void) {
   for (int summary = 0; summary < 2; summary++) {
@@ -548,9 +591,11 @@ int main(int argc, char **argv) {
   TEST(total_timeout_by_hand);
   TEST(all_that_is_due_at_the_total_timeout_is_in_time);
   TEST(too_many_failures_stop_the_run);
+  TEST(timeouts_of_one_moment_go_together);
   TEST(failures_of_each_kind_count);
   TEST(ways_to_be_empty_cancelled_or_failed);
   TEST(a_source_that_misstates_its_length);
+  TEST(a_host_may_ask_for_states);
   TEST(a_tick_interrupts_an_endless_run);
   TEST(longer_than_time_itself);
   return check_report();
