@@ -1,9 +1,7 @@
-/* callables: _core.Feed and _core.Worker as Python sees them; what they do is in feed.c, threads.c, workers.c and coroutine.c. */
+/* callables: _core.Feed and _core.Worker as Python sees them; their attributes are in gauges.c, their work elsewhere. */
 #include "callables.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Seconds, or None for never; in ns. 0, or -1 with an exception set. */
 static int read_seconds(PyObject *value, double *seconds, int64_t *ns) {
@@ -19,14 +17,6 @@ static int read_seconds(PyObject *value, double *seconds, int64_t *ns) {
 
 static PyObject *or_null(PyObject *value) { return value == Py_None ? NULL : Py_NewRef(value); }
 
-static const fw_strategy *find_strategy(const char *name) {
-  for (int i = 0; i < fw_strategy_count; i++)
-    if (strcmp(name, fw_strategies[i].name) == 0)
-      return &fw_strategies[i];
-  PyErr_Format(PyExc_ValueError, "there is no strategy \"%s\"", name);
-  return NULL;
-}
-
 static int open_results(FeedObject *self) {
   uint64_t known = self->known == FW_UNKNOWN ? 0 : self->known;
   if (known > PY_SSIZE_T_MAX)
@@ -38,16 +28,16 @@ static int open_results(FeedObject *self) {
 }
 
 static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"action",        "iterator",  "strategy",      "limit",           "known",  "by_offer", "runs_bytecode",
-                          "samples",       "results",   "failures_kept", "max_failures",    "buffer", "cancel",   "item_timeout",
-                          "total_timeout", "has_setup", "most_threads",  "cancelled_error", NULL};
+  static char *names[] = {"action",       "iterator",      "strategy",     "limit",           "known",
+                          "by_offer",     "runs_bytecode", "samples",      "results",         "failures_kept",
+                          "max_failures", "buffer",        "cancel",       "item_timeout",    "total_timeout",
+                          "has_setup",    "drains",        "most_threads", "cancelled_error", NULL};
   PyObject *action, *iterator, *limit, *known, *kept, *failures, *buffer, *cancel, *item_timeout, *total_timeout, *threads,
       *error;
-  const char *strategy;
-  int by_offer, runs_bytecode, samples, results, has_setup;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO$sOOppppOOOOOOpOO:Feed", names, &action, &iterator, &strategy, &limit, &known,
-                                   &by_offer, &runs_bytecode, &samples, &results, &kept, &failures, &buffer, &cancel,
-                                   &item_timeout, &total_timeout, &has_setup, &threads, &error))
+  int strategy, by_offer, runs_bytecode, samples, results, has_setup, drains;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO$iOOppppOOOOOOppOO:Feed", names, &action, &iterator, &strategy, &limit,
+                                   &known, &by_offer, &runs_bytecode, &samples, &results, &kept, &failures, &buffer, &cancel,
+                                   &item_timeout, &total_timeout, &has_setup, &drains, &threads, &error))
     return NULL;
   PyObject *module = PyType_GetModule(type);
   FeedObject *self = module == NULL ? NULL : (FeedObject *)type->tp_alloc(type, 0);
@@ -55,8 +45,12 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     return NULL;
   double seconds;
   uint64_t most;
-  self->strategy = find_strategy(strategy);
-  if (self->strategy == NULL || fw_read_count(limit, &most) < 0 || fw_read_count(known, &self->known) < 0 ||
+  if (strategy < 0 || strategy >= fw_strategy_count) {
+    PyErr_Format(PyExc_ValueError, "there is no strategy number %d", strategy);
+    goto fail;
+  }
+  self->strategy = &fw_strategies[strategy];
+  if (fw_read_count(limit, &most) < 0 || fw_read_count(known, &self->known) < 0 ||
       fw_read_count(kept, &self->failures_kept) < 0 || fw_read_count(buffer, &self->buffer) < 0 ||
       fw_read_count(threads, &self->most_hired) < 0 ||
       read_seconds(item_timeout, &self->item_timeout, &self->item_timeout_ns) < 0 ||
@@ -75,10 +69,11 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   self->failures = PyList_New(0);
   self->outbox = buffer == Py_None ? NULL : PyList_New(0);
   self->context = PyContext_CopyCurrent();
+  self->source_context = PyContext_CopyCurrent();
   self->bell = PyThread_allocate_lock();
   self->worker_type = (PyTypeObject *)PyObject_GetAttrString(module, "Worker");
-  if (self->failures == NULL || (buffer != Py_None && self->outbox == NULL) || self->context == NULL || self->bell == NULL ||
-      self->worker_type == NULL)
+  if (self->failures == NULL || (buffer != Py_None && self->outbox == NULL) || self->context == NULL ||
+      self->source_context == NULL || self->bell == NULL || self->worker_type == NULL)
     goto fail;
   PyThread_acquire_lock(self->bell, WAIT_LOCK);
   self->action = Py_NewRef(action);
@@ -88,6 +83,7 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   self->by_offer = by_offer;
   self->runs_bytecode = runs_bytecode;
   self->has_setup = has_setup;
+  self->drains = drains;
   self->origin_ns = fw_monotonic_ns();
   return (PyObject *)self;
 fail:
@@ -97,43 +93,30 @@ fail:
   return NULL;
 }
 
-static int visit_queue(fw_queue *queue, visitproc visit, void *arg) {
-  for (size_t i = 0; i < queue->count; i++) {
-    fw_ticket *ticket = &queue->tickets[(queue->head + i) % queue->capacity];
-    Py_VISIT(ticket->item);
-    Py_VISIT(ticket->context);
-    Py_VISIT(ticket->awaitable);
-  }
-  return 0;
-}
-
-static void clear_queue(fw_queue *queue) {
-  while (queue->count > 0) {
-    fw_ticket ticket = fw_queue_pop(queue);
-    fw_ticket_clear(&ticket);
-  }
-}
-
 /* Every owned reference but those in the queues. */
-#define FOR_REFERENCES(self, DO)                                                                                           \
-  DO((self)->ledger_object)                                                                                                \
-  DO((self)->action) DO((self)->context) DO((self)->cancelled_error) DO((self)->iterator) DO((self)->results)              \
-      DO((self)->failures) DO((self)->raised) DO((self)->outbox) DO((self)->token) DO((self)->listener) DO((self)->reader) \
-          DO((self)->closer) DO((self)->worker_type) DO((self)->create_task) DO((self)->create_future)                     \
-              DO((self)->source_context) DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->setup_value)
+#define FOR_REFERENCES(self, DO)                                                                                              \
+  DO((self)->ledger_object)                                                                                                   \
+  DO((self)->action)                                                                                                          \
+  DO((self)->context)                                                                                                         \
+  DO((self)->cancelled_error)                                                                                                 \
+  DO((self)->iterator)                                                                                                        \
+  DO((self)->results)                                                                                                         \
+  DO((self)->failures) DO((self)->raised) DO((self)->outbox) DO((self)->token) DO((self)->listener) DO((self)->reader)        \
+      DO((self)->closer) DO((self)->worker_type) DO((self)->create_task) DO((self)->create_future) DO((self)->source_context) \
+          DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->setup_value) DO((self)->governor)
 
 static int feed_traverse(FeedObject *self, visitproc visit, void *arg) {
 #define VISIT(field) Py_VISIT(field);
   Py_VISIT(Py_TYPE(self));
   FOR_REFERENCES(self, VISIT)
-  int rc = visit_queue(&self->offered, visit, arg);
-  return rc != 0 ? rc : visit_queue(&self->returned, visit, arg);
+  int rc = fw_queue_traverse(&self->offered, visit, arg);
+  return rc != 0 ? rc : fw_queue_traverse(&self->returned, visit, arg);
 }
 
 static int feed_clear(FeedObject *self) {
 #define CLEAR(field) Py_CLEAR(field);
-  clear_queue(&self->offered);
-  clear_queue(&self->returned);
+  fw_queue_clear(&self->offered);
+  fw_queue_clear(&self->returned);
   FOR_REFERENCES(self, CLEAR)
   return 0;
 }
@@ -142,8 +125,6 @@ static void feed_dealloc(FeedObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   feed_clear(self);
-  free(self->offered.tickets);
-  free(self->returned.tickets);
   if (self->bell != NULL) {
     PyThread_release_lock(self->bell);
     PyThread_free_lock(self->bell);
@@ -184,9 +165,27 @@ static PyObject *feed_stop(FeedObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+static PyObject *feed_cancel(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
+  self->asked_to_stop = 1;
+  fw_feed_changed(self);
+  Py_RETURN_NONE;
+}
+
 static PyObject *feed_look(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
   fw_feed_look(self, fw_feed_now(self));
+  fw_feed_kick(self);
+  if (self->alive > 0)
+    fw_workers_spawn(self, FW_UNKNOWN);
   Py_RETURN_NONE;
+}
+
+static PyObject *feed_close_source(FeedObject *self, PyObject *generator) {
+  if (PyContext_Enter(self->source_context) < 0)
+    return NULL;
+  PyObject *result = PyObject_CallMethod(generator, "close", NULL);
+  if (PyContext_Exit(self->source_context) < 0)
+    Py_CLEAR(result);
+  return result;
 }
 
 static PyObject *feed_abandon(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
@@ -211,11 +210,12 @@ static PyObject *feed_use_loop(FeedObject *self, PyObject *args) {
   Py_XSETREF(self->owner_task, or_null(owner));
   if (self->has_setup)
     Py_XSETREF(self->setup_value, Py_NewRef(value));
-  Py_XSETREF(self->source_context, PyContext_Copy(self->context));
   self->handing_over = 0;
+  if (self->ledger->pulled == 0)
+    self->origin_ns = fw_monotonic_ns(); /* the setup is no part of the run */
   if (self->iterator != NULL || self->ended)
     self->by_offer = 0; /* the loop's own thread asks, and no other */
-  return nothing_or(self->source_context == NULL ? -1 : 0);
+  Py_RETURN_NONE;
 }
 
 static PyObject *feed_hand_over(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
@@ -245,11 +245,16 @@ static PyObject *feed_collect(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
   return rows;
 }
 
+static PyObject *feed_wake_reader(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
+  fw_feed_tell(&self->reader);
+  Py_RETURN_NONE;
+}
+
 static PyObject *feed_taken(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
   if (self->held-- == self->buffer) {
     self->held_ns += fw_feed_now(self) - self->held_since_ns;
     self->held_since_ns = 0;
-    fw_feed_kick(self);
+    fw_feed_changed(self);
   }
   Py_RETURN_NONE;
 }
@@ -260,7 +265,10 @@ static PyMethodDef feed_methods[] = {
     {"offer", (PyCFunction)feed_offer, METH_O, "offer(item): one item that somebody else has pulled"},
     {"end", (PyCFunction)feed_end, METH_NOARGS, "end(): nothing more will be offered"},
     {"stop", (PyCFunction)feed_stop, METH_VARARGS, "stop(cause[, exception]): nothing more starts; the exception ends the run"},
-    {"look", (PyCFunction)feed_look, METH_NOARGS, "look(): at the cancel token and total_timeout"},
+    {"cancel", (PyCFunction)feed_cancel, METH_NOARGS, "cancel(): as a CancelToken of the feed's own, from any thread"},
+    {"look", (PyCFunction)feed_look, METH_NOARGS, "look(): at what may have changed from outside: token, time, limit, buffer"},
+    {"close_source", (PyCFunction)feed_close_source, METH_O,
+     "close_source(generator): it learns that it will not be asked again"},
     {"abandon", (PyCFunction)feed_abandon, METH_NOARGS,
      "abandon(): what is in flight is cancelled and leaves no trace when it ends"},
     {"seal", (PyCFunction)feed_seal, METH_NOARGS, "seal(): the run is over; every item has its final state"},
@@ -276,96 +284,9 @@ static PyMethodDef feed_methods[] = {
     {"expire", (PyCFunction)feed_expire, METH_O,
      "expire(now): cancels items that are late by the loop's clock; the next deadline"},
     {"collect", (PyCFunction)feed_collect, METH_NOARGS, "collect(): the outcomes since the last call"},
+    {"wake_reader", (PyCFunction)feed_wake_reader, METH_NOARGS, "wake_reader(): there will be no more outcomes"},
     {"taken", (PyCFunction)feed_taken, METH_NOARGS, "taken(): a consumer has taken one outcome"},
     {NULL, NULL, 0, NULL},
-};
-
-#define OBJECT(name)                                             \
-  static PyObject *get_##name(FeedObject *self, void *closure) { \
-    (void)closure;                                               \
-    return Py_NewRef(self->name == NULL ? Py_None : self->name); \
-  }
-#define NUMBER(name, value)                                      \
-  static PyObject *get_##name(FeedObject *self, void *closure) { \
-    (void)closure;                                               \
-    return PyLong_FromLongLong((long long)(value));              \
-  }
-OBJECT(ledger_object)
-OBJECT(results)
-OBJECT(failures)
-OBJECT(items)
-OBJECT(raised)
-NUMBER(over, fw_feed_over(self))
-NUMBER(handing_over, self->handing_over)
-NUMBER(wants_item, fw_threads_to_do(self) == FW_DO_PULL)
-NUMBER(hired, self->hired)
-NUMBER(alive, self->alive)
-NUMBER(pulling_ns, self->pulling_ns)
-NUMBER(cpu_ns, self->cpu_ns)
-NUMBER(held_ns, self->held_ns + (self->held_since_ns == 0 ? 0 : fw_feed_now(self) - self->held_since_ns))
-NUMBER(now_ns, fw_feed_now(self))
-NUMBER(limit, self->ledger->counts.limit)
-
-static int set_limit(FeedObject *self, PyObject *value, void *closure) {
-  (void)closure;
-  uint64_t limit;
-  if (value == NULL || fw_read_count(value, &limit) < 0)
-    return -1;
-  self->ledger->counts.limit = limit;
-  if (self->most_hired < limit)
-    self->most_hired = limit;
-  fw_feed_kick(self);
-  if (self->alive > 0)
-    fw_workers_spawn(self, FW_UNKNOWN);
-  return 0;
-}
-
-static int set_most_threads(FeedObject *self, PyObject *value, void *closure) {
-  (void)closure;
-  return value == NULL ? -1 : fw_read_count(value, &self->most_hired);
-}
-
-static int set_pulling_ns(FeedObject *self, PyObject *value, void *closure) {
-  (void)closure;
-  self->pulling_ns = value == NULL ? 0 : PyLong_AsLongLong(value);
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static int set_pulled(FeedObject *self, PyObject *value, void *closure) {
-  (void)closure;
-  return value == NULL ? -1 : fw_read_count(value, &self->ledger->pulled);
-}
-
-/* `closure`: where in the object the callable is kept. */
-static int set_callable(FeedObject *self, PyObject *value, void *closure) {
-  PyObject **place = (PyObject **)((char *)self + (size_t)closure);
-  Py_XSETREF(*place, value == NULL ? NULL : or_null(value));
-  return 0;
-}
-
-static PyGetSetDef feed_getset[] = {
-    {"ledger", (getter)get_ledger_object, NULL, "the run's Ledger", NULL},
-    {"results", (getter)get_results, NULL, "list by index, or None", NULL},
-    {"failures", (getter)get_failures, NULL, "list of (index, item, exception)", NULL},
-    {"items", (getter)get_items, NULL, "list of all items, where they were read before the first start", NULL},
-    {"raised", (getter)get_raised, NULL, "the exception that ends the run, or None", NULL},
-    {"over", (getter)get_over, NULL, "nothing more will start", NULL},
-    {"handing_over", (getter)get_handing_over, NULL, "the action turned out to be async", NULL},
-    {"wants_item", (getter)get_wants_item, NULL, "an item that is offered now could start", NULL},
-    {"hired", (getter)get_hired, NULL, "threads", NULL},
-    {"alive", (getter)get_alive, NULL, "workers on the loop", NULL},
-    {"pulling_ns", (getter)get_pulling_ns, (setter)set_pulling_ns, "spent in the source", NULL},
-    {"cpu_ns", (getter)get_cpu_ns, NULL, "CPU time of the threads that have left", NULL},
-    {"held_ns", (getter)get_held_ns, NULL, "time in which a full buffer let nothing start", NULL},
-    {"now_ns", (getter)get_now_ns, NULL, "since the run's start", NULL},
-    {"limit", (getter)get_limit, (setter)set_limit, "may be set while the run goes on", NULL},
-    {"pulled", NULL, (setter)set_pulled, "items that somebody else has read so far, to be given", NULL},
-    {"most_threads", NULL, (setter)set_most_threads, "no more threads than this", NULL},
-    {"listener", NULL, (setter)set_callable, "called once, when the driver has something to do",
-     (void *)offsetof(FeedObject, listener)},
-    {"reader", NULL, (setter)set_callable, "called once, when there is an outcome", (void *)offsetof(FeedObject, reader)},
-    {"closer", NULL, (setter)set_callable, "called once, when the last worker has retired", (void *)offsetof(FeedObject, closer)},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot feed_slots[] = {
@@ -374,7 +295,7 @@ static PyType_Slot feed_slots[] = {
     {Py_tp_traverse, feed_traverse},
     {Py_tp_clear, feed_clear},
     {Py_tp_methods, feed_methods},
-    {Py_tp_getset, feed_getset},
+    {Py_tp_getset, fw_feed_getset},
     {Py_tp_doc, "One run of a Python callable: source, admission, results."},
     {0, NULL},
 };

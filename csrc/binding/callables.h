@@ -1,4 +1,4 @@
-/* callables.h: a run whose action is a Python callable, as callables.c, feed.c, threads.c, workers.c and coroutine.c see it. All of it is
+/* callables.h: a run whose action is a Python callable, as the files of the binding that run it see it. All of it is
    under the GIL, which the module never asks to be without (no Py_mod_gil slot): what runs no bytecode in between is atomic. */
 #ifndef FW_CALLABLES_H
 #define FW_CALLABLES_H
@@ -39,7 +39,7 @@ struct FeedObject {
   /* The source. */
   PyObject *iterator;       /* NULL once it has ended or failed, or where items are only offered */
   PyObject *items;          /* list of all items, where they were read before the first start */
-  PyObject *source_context; /* on an event loop: the one context of all calls of next() */
+  PyObject *source_context; /* the one context of all calls of next() */
   int runs_bytecode;        /* its next() may run Python code */
   int by_offer;             /* workers take what was offered; one other party pulls */
   int ended;                /* nothing more will be pulled */
@@ -62,6 +62,9 @@ struct FeedObject {
   /* What ends it early. */
   PyObject *token;         /* CancelToken or NULL */
   const atomic_int *flag;  /* borrowed from token, or NULL */
+  int asked_to_stop;       /* by cancel() */
+  int drains;              /* when the source fails, what is in flight runs to its end instead of being cancelled */
+  int halted;              /* what is in flight has been cancelled, as far as it can be */
   int64_t deadline_ns;     /* of the run since its start, FW_NEVER: none */
   int64_t item_timeout_ns; /* FW_NEVER: none */
   double item_timeout;     /* the same in seconds */
@@ -89,6 +92,7 @@ struct FeedObject {
   /* Coroutines (coroutine.c). */
   PyTypeObject *worker_type;
   PyObject *create_task, *create_future, *loop_time, *owner_task; /* NULL in the threads driver */
+  PyObject *governor;                                             /* makes the loop call look(), from any thread */
   PyObject *setup_value;                                          /* second argument of the action, or NULL */
   WorkerObject *workers;                                          /* borrowed: workers unlink themselves */
   WorkerObject *parked;                                           /* borrowed: those that wait for an item */
@@ -120,6 +124,7 @@ static inline int fw_state_of_stop(const FeedObject *feed) {
 /* feed.c: the run itself. */
 enum { FW_TAKEN, FW_WAIT, FW_END };
 uint64_t fw_feed_may_start(const FeedObject *feed);
+void fw_feed_changed(FeedObject *feed);              /* from outside, on any thread: the token, the limit, the buffer */
 int fw_feed_over(const FeedObject *feed);            /* nothing more will start */
 void fw_feed_look(FeedObject *feed, int64_t now_ns); /* at the cancel token and the deadline */
 int fw_feed_take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns);
@@ -137,13 +142,17 @@ int fw_feed_read(FeedObject *feed);                  /* the whole source; 0, or 
 int fw_feed_give(FeedObject *feed, PyObject *items); /* the whole source as a list; 0, or -1 with an exception set */
 void fw_feed_end(FeedObject *feed);                  /* nothing more will be offered */
 void fw_feed_abandon(FeedObject *feed);
-void fw_ticket_clear(fw_ticket *ticket);
-int fw_queue_push(fw_queue *queue, fw_ticket ticket); /* takes the references over; 0, or -1 with an exception set */
-fw_ticket fw_queue_pop(fw_queue *queue);
+void fw_feed_tell(PyObject **whom);                        /* calls it and forgets it */
+void fw_feed_discard(FeedObject *feed, fw_ticket *ticket); /* an item whose awaitable nobody will await */
 PyObject *fw_timeout_error(const FeedObject *feed, uint64_t index, PyObject *cause); /* cause is stolen, may be NULL */
 int fw_is_awaitable(PyObject *object);
-void fw_feed_tell(PyObject **whom);
-void fw_feed_discard(FeedObject *feed, fw_ticket *ticket); /* an item whose awaitable nobody will await */
+
+/* tickets.c */
+int fw_queue_push(fw_queue *queue, fw_ticket ticket); /* takes the references over; 0, or -1 with an exception set */
+fw_ticket fw_queue_pop(fw_queue *queue);
+void fw_ticket_clear(fw_ticket *ticket);
+void fw_queue_clear(fw_queue *queue);
+int fw_queue_traverse(fw_queue *queue, visitproc visit, void *arg);
 
 /* threads.c */
 enum { FW_DO_NOTHING, FW_DO_HIRE, FW_DO_PULL, FW_DO_LEAVE };
@@ -153,6 +162,9 @@ PyObject *fw_threads_work(FeedObject *feed, PyObject *const *args, Py_ssize_t co
 PyObject *fw_threads_attend(FeedObject *feed, PyObject *seconds);
 PyObject *fw_threads_hire(FeedObject *feed, PyObject *ignored);
 PyObject *fw_threads_leave(FeedObject *feed, PyObject *came);
+
+/* gauges.c */
+extern PyGetSetDef fw_feed_getset[];
 
 /* workers.c: the workers of a run on an event loop, together. */
 void fw_workers_spawn(FeedObject *feed, uint64_t most); /* as many as may find an item */

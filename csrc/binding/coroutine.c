@@ -39,7 +39,7 @@ static void on_suspended(WorkerObject *worker) {
     return;
   if (feed->ledger->stop == FW_RUNNING)
     fw_workers_spawn(feed, FW_UNKNOWN);
-  else if (worker->reason == FW_OK)
+  else if (feed->halted && worker->reason == FW_OK)
     fw_worker_cancel(worker, fw_state_of_stop(feed)); /* it stopped the run itself, or was begun just then */
 }
 

@@ -9,40 +9,7 @@
 */
 #include "callables.h"
 
-#include <stdlib.h>
-
 enum { TRACEBACKS_KEPT = 100, SIGNALS_EVERY = 1024 };
-
-void fw_ticket_clear(fw_ticket *ticket) {
-  Py_CLEAR(ticket->item);
-  Py_CLEAR(ticket->context);
-  Py_CLEAR(ticket->awaitable);
-}
-
-int fw_queue_push(fw_queue *queue, fw_ticket ticket) {
-  if (queue->count == queue->capacity) {
-    size_t capacity = queue->capacity == 0 ? 16 : queue->capacity * 2;
-    fw_ticket *grown = malloc(capacity * sizeof *grown);
-    if (grown == NULL) {
-      fw_ticket_clear(&ticket);
-      PyErr_NoMemory();
-      return -1;
-    }
-    for (size_t i = 0; i < queue->count; i++)
-      grown[i] = queue->tickets[(queue->head + i) % queue->capacity];
-    free(queue->tickets);
-    *queue = (fw_queue){.tickets = grown, .count = queue->count, .capacity = capacity};
-  }
-  queue->tickets[(queue->head + queue->count++) % queue->capacity] = ticket;
-  return 0;
-}
-
-fw_ticket fw_queue_pop(fw_queue *queue) {
-  fw_ticket ticket = queue->tickets[queue->head];
-  queue->head = (queue->head + 1) % queue->capacity;
-  queue->count--;
-  return ticket;
-}
 
 /* As inspect.isawaitable has it. */
 int fw_is_awaitable(PyObject *object) {
@@ -84,7 +51,11 @@ uint64_t fw_feed_may_start(const FeedObject *feed) {
   return fw_admit(feed->strategy, counts);
 }
 
-int fw_feed_over(const FeedObject *feed) { return feed->ledger->stop != FW_RUNNING || (feed->ended && feed->offered.count == 0); }
+int fw_feed_over(const FeedObject *feed) {
+  if (feed->ended && feed->offered.count > 0 && feed->ledger->stop == FW_STOP_SOURCE)
+    return feed->create_task != NULL; /* on their way to a thread when the source failed: they were as good as started */
+  return feed->ledger->stop != FW_RUNNING || (feed->ended && feed->offered.count == 0);
+}
 
 void fw_feed_kick(FeedObject *feed) {
   if (feed->idle != NULL)
@@ -110,14 +81,20 @@ void fw_feed_discard(FeedObject *feed, fw_ticket *ticket) {
   fw_feed_finish(feed, ticket, fw_feed_now(feed), FW_CANCELLED, NULL, NULL);
 }
 
-void fw_feed_stop(FeedObject *feed, int cause) {
-  fw_ledger_stop(feed->ledger, cause);
+static void halt(FeedObject *feed) {
+  feed->halted = 1;
   while (feed->returned.count > 0) {
     fw_ticket ticket = fw_queue_pop(&feed->returned);
     fw_feed_discard(feed, &ticket);
   }
   if (feed->alive > 0)
     fw_workers_cancel(feed);
+}
+
+void fw_feed_stop(FeedObject *feed, int cause) {
+  fw_ledger_stop(feed->ledger, cause);
+  if (cause != FW_STOP_SOURCE || !feed->drains)
+    halt(feed);
   fw_feed_kick(feed);
 }
 
@@ -131,10 +108,22 @@ void fw_feed_raise(FeedObject *feed, int cause, PyObject *exception) {
 
 /* Whatever stops a run from outside is looked at before each start. */
 void fw_feed_look(FeedObject *feed, int64_t now_ns) {
-  if (feed->flag != NULL && atomic_load_explicit(feed->flag, memory_order_relaxed) && feed->ledger->stop < FW_STOP_CANCEL)
+  int cancelled = feed->asked_to_stop || (feed->flag != NULL && atomic_load_explicit(feed->flag, memory_order_relaxed));
+  if (cancelled && (feed->ledger->stop < FW_STOP_CANCEL || !feed->halted))
     fw_feed_stop(feed, FW_STOP_CANCEL);
-  if (now_ns >= feed->deadline_ns && feed->ledger->stop < FW_STOP_TIMEOUT)
+  if (now_ns >= feed->deadline_ns && (feed->ledger->stop < FW_STOP_TIMEOUT || !feed->halted))
     fw_feed_stop(feed, FW_STOP_TIMEOUT);
+}
+
+/* Another thread than the loop's may have changed something, and only the loop's may act on it. */
+void fw_feed_changed(FeedObject *feed) {
+  if (feed->create_task == NULL) {
+    fw_feed_look(feed, fw_feed_now(feed));
+    fw_feed_kick(feed);
+    return;
+  }
+  PyObject *governor = Py_XNewRef(feed->governor);
+  fw_feed_tell(&governor);
 }
 
 void fw_feed_end(FeedObject *feed) {
@@ -146,19 +135,21 @@ void fw_feed_end(FeedObject *feed) {
 
 /* A source that has raised may have had more items: its length stays unknown. */
 static void fail_source(FeedObject *feed) {
-  int cause = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) ? FW_STOP_INTERRUPT : FW_STOP_SOURCE;
+  int cause = PyErr_ExceptionMatches(PyExc_Exception) ? FW_STOP_SOURCE : FW_STOP_INTERRUPT;
   feed->ended = 1;
   fw_feed_raise(feed, cause, fw_catch());
   Py_CLEAR(feed->iterator);
 }
 
-/* Workers on a loop are many tasks with a context each, but a generator that sets a variable wants to find it again. */
+/* Workers on a loop are many tasks with a context each, but a generator that sets a variable wants to find it again: all its
+   steps are in one context, that of `feed.close_source` included. */
 static PyObject *next_of(FeedObject *feed, PyObject *iterator) {
-  PyObject *context = feed->runs_bytecode ? feed->source_context : NULL;
-  if (context != NULL && PyContext_Enter(context) < 0)
+  if (!feed->runs_bytecode)
+    return Py_TYPE(iterator)->tp_iternext(iterator);
+  if (PyContext_Enter(feed->source_context) < 0)
     return NULL;
   PyObject *item = Py_TYPE(iterator)->tp_iternext(iterator);
-  if (context != NULL && PyContext_Exit(context) < 0)
+  if (PyContext_Exit(feed->source_context) < 0)
     Py_CLEAR(item);
   return item;
 }
@@ -194,7 +185,7 @@ int fw_feed_give(FeedObject *feed, PyObject *items) {
 int fw_feed_read(FeedObject *feed) {
   PyObject *items = PyList_New(0), *item;
   int rc = items == NULL ? -1 : 0;
-  while (rc == 0 && (item = Py_TYPE(feed->iterator)->tp_iternext(feed->iterator)) != NULL) {
+  while (rc == 0 && (item = next_of(feed, feed->iterator)) != NULL) {
     rc = PyList_Append(items, item);
     Py_DECREF(item);
     feed->ledger->pulled++;

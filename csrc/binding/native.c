@@ -150,7 +150,23 @@ static PyObject *read_seconds(PyObject *module, PyObject *args) {
   return ns < 0 ? NULL : PyLong_FromLongLong(ns);
 }
 
+static PyObject *draw(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *tuple, *result = NULL;
+  unsigned long long index;
+  if (!PyArg_ParseTuple(args, "O!K:draw", &PyTuple_Type, &tuple, &index))
+    return NULL;
+  fw_distribution time = {0};
+  Py_buffer values = {0};
+  if (read_time(tuple, &time, &values) == 0)
+    result = PyLong_FromLongLong(fw_draw(&time, index));
+  if (values.obj != NULL)
+    PyBuffer_Release(&values);
+  return result;
+}
+
 static PyMethodDef functions[] = {
+    {"draw", draw, METH_VARARGS, "draw($module, time, index, /)\n--\n\nThe ns that a run with this `time` draws for an item."},
     {"read_seconds", read_seconds, METH_VARARGS,
      "read_seconds($module, seconds, what, /)\n--\n\nA time in whole ns; ValueError or TypeError names `what`."},
     {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS,

@@ -34,6 +34,8 @@ int fw_threads_to_do(const FeedObject *feed) {
     return !feed->ended && room > queued && (queued < coming || can_hire) ? FW_DO_PULL : FW_DO_NOTHING;
   }
   uint64_t left = feed->known - feed->ledger->counts.started; /* of an unknown length: more than any room */
+  if (left == 0 && feed->hired == 0) /* no thread is worth its start before the source has shown an item against its word */
+    return queued > 0 ? FW_DO_HIRE : FW_DO_PULL;
   if (!can_hire || coming >= (room < left ? room : left))
     return FW_DO_NOTHING;
   /* One new thread at a time, so that there are never more than items; where each begins with a setup, as many as have found an
@@ -100,7 +102,7 @@ static void finish(FeedObject *feed, fw_ticket *ticket, PyObject *result, int64_
    with this one. */
 static void hand_over(FeedObject *feed, fw_ticket *ticket, PyObject *awaitable) {
   ticket->awaitable = awaitable;
-  if (feed->ledger->stop != FW_RUNNING) {
+  if (feed->halted) {
     fw_feed_discard(feed, ticket);
     return;
   }

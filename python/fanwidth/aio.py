@@ -12,27 +12,19 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from . import strategies
-from .feed import Report, Tap
+from .feed import Report, Tap, is_async
 from .options import Options
 from .record import Record
 from .source import Source
+from .streams import AsyncStream
+from .streams import async_stream as stream
 
 if TYPE_CHECKING:
     from .runs import Run
 
-__all__ = ["bounded", "chunked", "for_each", "run", "when_all"]
+__all__ = ["AsyncStream", "bounded", "chunked", "for_each", "is_async", "run", "stream", "when_all"]
 
 P = ParamSpec("P")
-
-
-def is_async(action: Any) -> bool:
-    """Whether calling `action` gives a coroutine: an async function or method, a partial of one, or an object with an async call.
-
-    A sync callable that returns an awaitable is found out when it is first called.
-    """
-    while isinstance(action, functools.partial):
-        action = action.func
-    return inspect.iscoroutinefunction(action) or inspect.iscoroutinefunction(type(action).__call__)
 
 
 def execute(action: Any, source: Source, options: Options, report: Report | None, tap: Tap | None = None) -> Record:

@@ -15,8 +15,7 @@ from typing import Any
 from . import native, strategies
 from ._core import CancelToken, Feed
 from .actions import NativeAction
-from .aio import is_async
-from .feed import CANCEL, TICK_SECONDS, Report, Tap, close_source, open_feed, report_progress, runs_bytecode, to_record
+from .feed import CANCEL, TICK_SECONDS, Report, Tap, close_source, is_async, open_feed, report_progress, runs_bytecode, to_record
 from .loop import Session, resolve
 from .options import Options
 from .record import Record
@@ -57,9 +56,14 @@ async def execute(
     if isinstance(action, NativeAction):
         return await _native(action, source, options, report)
     if is_async(action) or source.asynchronous:
+        opened = asyncio.get_running_loop().time()
         feed, iterator = open_feed(action, source, options, tap, on_loop=True)
-        session = Session(feed, [], source, options, iterator)
-        await session.run(report)
+        session = Session(feed, [], source, options, iterator, opened)
+        try:
+            await session.run(report)
+        except asyncio.CancelledError:
+            _tell(tap, session.record())
+            raise
         return session.record(), source
     return await _threads(action, source, options, report, tap), source
 
@@ -76,7 +80,10 @@ async def _threads(action: Any, source: Source, options: Options, report: Report
         raise
     if feed.handing_over:
         session = Session(feed, crew.made, source, options, iterator)
-        await session.run(report)
+        try:
+            await session.run(report)
+        except asyncio.CancelledError as error:
+            cancelled = error
         crew.join()
         record = session.record()
     else:
@@ -84,8 +91,14 @@ async def _threads(action: Any, source: Source, options: Options, report: Report
         crew.join()
         record = to_record(feed, options, facts(crew), refused=crew.refused)
     if cancelled is not None:
+        _tell(tap, record)
         raise cancelled
     return record
+
+
+def _tell(tap: Tap | None, record: Record) -> None:
+    if tap is not None and tap.ended is not None:
+        tap.ended(record)
 
 
 async def _attend(feed: Feed, crew: Crew, report: Report | None) -> Cancelled:

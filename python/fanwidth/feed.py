@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
-from . import _core
+from . import _core, native
 from .errors import KEPT_FAILURES
 from .options import Options
 from .record import Record
@@ -36,6 +38,8 @@ class Tap:
     """Called with the feed before anything starts."""
     buffer: int | None = None
     """Outcomes go to `feed.collect()` instead of being kept, and nothing starts while so many have not been taken."""
+    ended: Callable[[Record], object] | None = None
+    """Called with the record of a run whose task was cancelled, and has nothing to return."""
 
 
 _EXAMPLES: tuple[Any, ...] = (
@@ -64,6 +68,16 @@ def runs_bytecode(iterator: Any) -> bool:
     return type(iterator) not in _PLAIN
 
 
+def is_async(action: Any) -> bool:
+    """Whether calling `action` gives a coroutine: an async function or method, a partial of one, or an object with an async call.
+
+    A sync callable that returns an awaitable is found out when it is first called.
+    """
+    while isinstance(action, functools.partial):
+        action = action.func
+    return inspect.iscoroutinefunction(action) or inspect.iscoroutinefunction(type(action).__call__)
+
+
 def open_feed(
     action: Any, source: Source, options: Options, tap: Tap | None, *, on_loop: bool
 ) -> tuple[_core.Feed, Iterator[Any] | AsyncIterator[Any] | None]:
@@ -80,7 +94,7 @@ def open_feed(
     feed = _core.Feed(
         action,
         None if source.asynchronous else iterator,
-        strategy=options.strategy,
+        strategy=_core.strategies.index(options.strategy),
         limit=options.limit,
         known=source.total,
         by_offer=source.asynchronous or (reads and not on_loop),
@@ -94,6 +108,7 @@ def open_feed(
         item_timeout=options.item_timeout,
         total_timeout=None if on_loop else options.total_timeout,
         has_setup=options.setup is not None,
+        drains=native.drains(options),
         most_threads=options.limit,
         cancelled_error=None if asyncio is None else asyncio.CancelledError,
     )
@@ -111,7 +126,7 @@ def close_source(feed: _core.Feed, iterator: Any) -> None:
     if not isinstance(iterator, GeneratorType):
         return
     try:
-        iterator.close()
+        feed.close_source(iterator)
     except BaseException as error:
         feed.stop(SOURCE, error)
 

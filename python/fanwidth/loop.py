@@ -40,8 +40,18 @@ _FOREIGN_LOOP_NOTE = (
 class Session:
     """One run on an event loop: `await run()`, then `record()`."""
 
-    def __init__(self, feed: _core.Feed, made: list[Any], source: Source, options: Options, iterator: Any) -> None:
+    def __init__(
+        self,
+        feed: _core.Feed,
+        made: list[Any],
+        source: Source,
+        options: Options,
+        iterator: Any,
+        opened: float | None = None,
+    ) -> None:
+        """`made`: what setup has given already. `opened`: when the feed was opened by the loop's clock, where it ran then."""
         self.feed = feed
+        self.opened = opened
         self.made = made
         self.source = source
         self.options = options
@@ -82,7 +92,8 @@ class Session:
     async def _serve(self, value: Any, report: Report | None) -> asyncio.CancelledError | None:
         feed, loop = self.feed, asyncio.get_running_loop()
         feed.use_loop(loop.create_task, loop.create_future, loop.time, asyncio.current_task(), value)
-        timers = _Timers(loop, feed, self.options, report)
+        feed.governor = partial(loop.call_soon_threadsafe, feed.look)
+        timers = _Timers(loop, feed, self.options, report, self.opened)
         puller = loop.create_task(self._pull()) if self.source.asynchronous else None
         cancelled = None
         try:
@@ -177,7 +188,14 @@ def note_foreign_loop(error: BaseException | None) -> None:
 class _Timers:
     """What a run does from time to time on its loop: look at the token, report, and cancel what is late."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, feed: _core.Feed, options: Options, report: Report | None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        feed: _core.Feed,
+        options: Options,
+        report: Report | None,
+        opened: float | None,
+    ) -> None:
         self.loop = loop
         self.feed = feed
         self.options = options
@@ -186,8 +204,8 @@ class _Timers:
         if options.cancel is not None or report is not None:
             self._tick()
         if options.total_timeout is not None:
-            left = options.total_timeout - feed.now_ns / _NS
-            self.handles["total"] = loop.call_later(max(0, left), feed.stop, TIMEOUT)
+            spent = loop.time() - opened if opened is not None else feed.now_ns / _NS
+            self.handles["total"] = loop.call_later(max(0, options.total_timeout - spent), feed.stop, TIMEOUT)
         if options.item_timeout is not None:
             self.handles["items"] = loop.call_later(options.item_timeout, self._expire)
 
