@@ -32,6 +32,8 @@ def _times(run: Run) -> tuple[actions.NativeAction, Drawn] | None:
 def ideal(run: Run) -> float | None:
     if run.counts.cancelled or run.counts.not_started or run.counts.total == 0:
         return None
+    if run.limit is not None and run.peak_in_flight > run.limit:
+        return None  # the limit was raised while it ran, so that no one rule held
     if run._options.clock == "virtual":
         return run.elapsed or None  # the same computation, already made
     times = _times(run)
