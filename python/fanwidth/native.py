@@ -91,9 +91,10 @@ def read_ahead(source: Source) -> tuple[list[Any], BaseException | None]:
     return items, None
 
 
-def never_started(read: int, raised: BaseException) -> Record:
-    """The record of a when_all whose source raised: nothing has been started."""
-    return Record(ledger=_core.unstarted(read, STOP_SOURCE), raised=raised, facts={"driver": "none"})
+def never_started(source: Source, read: int, raised: BaseException) -> Record:
+    """The record of a when_all whose source raised after `read` items: nothing has been started."""
+    total = read if source.total is None else max(read, source.total)
+    return Record(ledger=_core.unstarted(total, STOP_SOURCE), raised=raised, facts={"driver": "none"})
 
 
 def _times(items: list[Any]) -> array[int]:
@@ -108,9 +109,9 @@ def execute(action: NativeAction, source: Source, options: Options, report: Repo
     counted = source.counted and not action.item_is_time
     if not counted and options.reads_ahead:
         items, raised = read_ahead(source)
-        source = Source(items, len(items))
         if raised is not None:
-            return never_started(len(items), raised), source
+            return never_started(source, len(items), raised), Source(items, len(items))
+        source = Source(items, len(items))
         if action.item_is_time:
             drawn = ("per_item", 0.0, 0.0, _times(items))
     pulled = not counted and not options.reads_ahead
