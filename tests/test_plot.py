@@ -285,11 +285,19 @@ def test_the_limit_of_a_recommendation_is_marked_whatever_the_rule_would_say() -
 
 def test_a_recommendation_is_one_series_however_many_items_each_limit_was_measured_with() -> None:
     found = fw.recommend(fw.service(WAITS, capacity=12), limits=[1, 4, 8, 16, 32, 128], clock="virtual", seed=1, progress=False)
-    assert len(set(found.table["items"])) > 1
-    ax = plot.throughput(found, ax=plot.blank())
+    rows = [{**row, "items": 20 * int(str(row["limit"]))} for row in found.table]  # as on the real clock
+    table = Table.from_rows(rows, found.table.schema)
+    ax = plot.throughput(SimpleNamespace(table=table, limit=found.limit), ax=plot.blank())
     assert labels(ax)[0] == "bounded"
     assert list(line(ax, "recommended limit").get_xdata()) == [found.limit]
-    assert len(plot.latency(found, ax=plot.blank()).containers) == 2
+    assert len(plot.latency(SimpleNamespace(table=table, limit=found.limit), ax=plot.blank()).containers) == 2
+
+
+def test_a_recommendation_shows_the_throughput_that_it_rests_on() -> None:
+    found = fw.recommend(fw.service(WAITS, capacity=12), limits=[1, 4, 8, 16, 32, 128], clock="virtual", seed=1, progress=False)
+    point = next(point for point in found.evidence.points if point.limit == found.limit)
+    shown = line(plot.throughput(found, ax=plot.blank()), "recommended limit")
+    assert list(shown.get_ydata()) == [pytest.approx(point.throughput)]
     several = table_of(synthetic({1: [10.0], 2: [20.0]}), synthetic({1: [30.0], 2: [40.0]}, items=2000))
     assert labels(plot.throughput(several, ax=plot.blank()))[:2] == ["bounded, items 1,000", "bounded, items 2,000"]
 

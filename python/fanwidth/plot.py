@@ -25,6 +25,7 @@ from .errors import short
 from .runs import STATES, Run
 from .statistics import median
 from .stats import Summary
+from .steady import steady_rows
 from .table import Table
 
 if TYPE_CHECKING:
@@ -269,7 +270,8 @@ def _series(table: Tabular, *needed: str) -> tuple[list[_Series], _Recommended |
     for name in ("limit", *needed):
         if name not in table.columns:
             raise ValueError(f"table must have a column {name!r}, as a table of runs has (not its summary)")
-    rows = [row for row in table if not row.get("warmup") and all(isinstance(row[name], int | float) for name in needed)]
+    rows = [row for row in steady_rows(table) if not row.get("warmup")]
+    rows = [row for row in rows if all(isinstance(row[name], int | float) for name in needed)]
     if not rows:
         what = " and ".join(needed)
         raise ValueError(f"table must have a row with {what}, got {len(table)} rows without (warm-up runs do not count)")
@@ -319,7 +321,8 @@ def throughput(table: Tabular, *, ax: Axes | None = None, tolerance: float = 0.0
     makes series of its own; runs without a limit are a line across. The ideal is what a slot does at a series' smallest
     limit times the limit, as far as it stays in sight. The ring marks the recommended limit: the Recommendation's, else
     the one that `fw.recommend`'s rule finds with `tolerance`, where it finds one. A single series of four limits or
-    more has a fit of the Universal Scalability Law.
+    more has a fit of the Universal Scalability Law. Where it was measured (`fw.recommend` does), it is the throughput while
+    all slots were taken, else that of whole runs.
 
     ValueError where no row was measured.
     """

@@ -2,88 +2,54 @@
 
 from __future__ import annotations
 
-import html
-import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from . import machine
+from . import evidence as evidence_module
+from . import machine, search
 from .axes import geometric
-from .bench import STEADY, Bench, OutOfBudget
+from .bench import Bench
 from .checks import check_count, check_seconds
-from .export import percent, rate, seconds
+from .errors import short
+from .evidence import Evidence
 from .options import Clock
-from .scalability import (
-    Knee,
-    Little,
-    Point,
-    Usl,
-    Verdict,
-    ceiling_hint,
-    knee,
-    littles_law,
-    points_from_rows,
-    refine,
-    stop_climbing,
-    usl,
-    verdict,
-)
+from .scalability import Point, Verdict, ceiling_hint, knee, littles_law, points_from_rows, usl, verdict
+from .steady import STEADY, steady_rows
 from .table import Table
 
+Found = TypeVar("Found")
+
 LIMITS = tuple(geometric(1, 256))
-MOST_REFINEMENTS = 12
-EXPECTED_REFINEMENTS = 5
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a recommendation rests on."""
-
-    knee: Knee
-    """The rule's answer, with its bootstrap interval and the plateau it was compared with."""
-    usl: Usl
-    """The fit of the Universal Scalability Law: a second opinion, never the rule."""
-    little: tuple[Little, ...]
-    """Little's law at every limit."""
-    limited_by: str | None
-    """What bound the runs at the recommended limit, or at the largest one where there is none."""
-    hint: str | None
-    """A known ceiling of a client at which the knee sits, or None."""
-    points: tuple[Point, ...]
-    notes: tuple[str, ...] = ()
+SHORT = 10
+REFINEMENTS = 5
+"""Limits that usually follow around the knee."""
 
 
 @dataclass(frozen=True, repr=False)
 class Recommendation:
-    """`limit` is what to use, or None where `reason` says why that cannot be told."""
+    """`limit` is what to use, or None where `reason` says why that cannot be told. Printed, it shows the evidence."""
 
     limit: int | None
     reason: str
     table: Table
+    """Every run; `table.meta["recommendation"]` holds the answer, and so do its exports as JSON."""
     evidence: Evidence
-
-    def __str__(self) -> str:
-        return "\n".join([self.sentence, *(f"  {line}" for line in self.lines)])
-
-    __repr__ = __str__  # what a prompt shows is what one wants to read
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         if self.limit is None:
             return f"No limit can be recommended: {self.reason}."
-        return f"Use limit={self.limit:,}: {self.reason}."
+        return f"Use limit={self.limit}: {self.reason}."
 
-    @property
-    def lines(self) -> list[str]:
-        """The evidence, a line each."""
-        return list(_evidence_lines(self))
+    def __str__(self) -> str:
+        return evidence_module.text(self)
+
+    __repr__ = __str__  # what a prompt shows is what one wants to read
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
-        picture = _picture(self)
-        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{picture}<ul>{lines}</ul></div>"
+        return evidence_module.page(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +62,7 @@ class LimitCheck:
     table: Table
 
     def __str__(self) -> str:
-        return f"limit {self.limit:,} is {self.verdict.replace('_', ' ')}: {self.reason}"
+        return f"limit {self.limit} is {self.verdict.replace('_', ' ')}: {self.reason}"
 
     __repr__ = __str__
 
@@ -120,31 +86,45 @@ def recommend(
 ) -> Recommendation:
     """The smallest limit whose throughput is within `tolerance` of the best, measured; or an honest refusal.
 
-    action_or_table: a native action or a callable, or a Table of a sweep (then nothing is measured).
-    items: rows to work on, or how many items; runs take them in turn, so that no limit meets a warm cache. None for native
-        actions: as many as needed.
-    limits: to measure first, 1 always; around the knee others follow. Climbing ends where throughput clearly falls or
+        fw.recommend(fetch, rows, setup=make_client, budget=60)
+
+    action_or_table: a native action or a callable; or the Table of a sweep, of which all rows count: nothing is measured.
+    items: rows to work on, or how many. They go round: a run takes those that follow the rows of the run before, so that no
+        limit meets just what is in a cache. None is worked on twice at once, so there must be two for each slot of the
+        largest limit. None for native actions: as many as needed.
+    limits: to measure first, 1 always; around the knee others follow. Climbing ends where throughput clearly falls or where
         failures exceed `max_failure_rate`.
     max_p99: seconds; only limits whose p99 latency meets it are considered.
-    min_throughput: items per second; then the smallest limit that reaches it.
-    max_failure_rate: share of failed and timed-out items, 0 to 1.
-    repeats: runs per limit, interleaved. budget: seconds for all of it, on the real clock. max_calls: of the action.
-    clock: "virtual" for native actions: exact, in a moment.
+    min_throughput: items per second; then it is the smallest limit that reaches it.
+    max_failure_rate: share of failed and timed-out items, from 0 to below 1.
+    repeats: runs per limit; where noise leaves doubt, a limit gets up to three times as many.
+    budget: seconds for all of it, on the real clock. max_calls: of the action.
+    setup: as in `fw.bounded`, for every run anew.
+    clock: "virtual" for native actions: simulated, in a moment, each run with at least 2,000 items and 20 for each slot.
+    seed: of order and drawn times; None draws one and records it.
+    progress: True, False or a callable, as in `fw.bounded`.
+
+    Throughput is that while all slots are taken, the column `steady_throughput`: the beginning and the end of a short run,
+    which a long one hardly has, do not count.
 
     Returns a Recommendation (`limit` or None, `reason`, `table`, `evidence`). It refuses when the data are too noisy, still
-    rising at the last limit, or too few. Ctrl-C is a KeyboardInterrupt with `.table`. ValueError, TypeError for arguments.
+    rising at the last limit, or too few. Ctrl-C is a KeyboardInterrupt with what was measured as `.table`.
+    TypeError or ValueError for wrong arguments, before anything starts.
     """
     conditions = _conditions(tolerance, max_p99, min_throughput, max_failure_rate)
+    climb = sorted({1, *_limits(limits)})
     if isinstance(action_or_table, Table):
         if items is not None:
             raise TypeError("items is for an action to measure; a table has been measured already")
-        return _from_table(action_or_table, conditions)
-    climb = sorted({1, *(check_count("limits", limit, 1) for limit in limits)})
+        points, exact = _points(action_or_table)
+        findings = search.Findings(list(_short_runs(action_or_table, points)))
+        return _recommendation(points, action_or_table, conditions, findings, exact=exact, seed=0, hints=not exact)
     bench = Bench(
         action_or_table,
         items,
+        limits=climb,
+        more=REFINEMENTS,
         repeats=repeats,
-        runs=(len(climb) + EXPECTED_REFINEMENTS) * repeats if isinstance(repeats, int) else 1,
         budget=budget,
         max_calls=max_calls,
         setup=setup,
@@ -152,107 +132,17 @@ def recommend(
         seed=seed,
         progress=progress,
     )
-    notes = _guarded(bench, "recommend", lambda: _search(bench, climb, conditions))
-    table = bench.table("recommend")
-    return _recommendation(bench.points(), table, conditions, exact=bench.exact, seed=bench.seed, notes=notes)
-
-
-def _guarded(bench: Bench, kind: str, search: Callable[[], list[str]]) -> list[str]:
-    try:
-        return search()
-    except BaseException as error:  # what was measured must not be lost, whatever stops the measuring
-        error.table = bench.table(kind, complete=False)  # type: ignore[attr-defined]
-        raise
-    finally:
-        bench.close()
-
-
-def _conditions(tolerance: Any, max_p99: Any, min_throughput: Any, max_failure_rate: Any) -> dict[str, Any]:
-    for name, share in (("tolerance", tolerance), ("max_failure_rate", max_failure_rate)):
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-            raise ValueError(f"{name} must be a share from 0 to below 1, got {share!r}")
-    if tolerance == 0:
-        raise ValueError("tolerance must be above 0, got 0 (0.05 is 5 %)")
-    if max_p99 is not None:
-        check_seconds("max_p99", max_p99, above_zero=True)
-    if min_throughput is not None and (isinstance(min_throughput, bool) or not min_throughput > 0):
-        raise ValueError(f"min_throughput must be items per second above 0, got {min_throughput!r}")
-    return {
-        "tolerance": tolerance,
-        "max_p99": max_p99,
-        "min_throughput": min_throughput,
-        "max_failure_rate": max_failure_rate,
-    }
-
-
-def _search(bench: Bench, climb: Sequence[int], conditions: dict[str, Any]) -> list[str]:
-    """Climbs, repeats what was climbed in shuffled rounds, then refines around the knee. Gives notes on what was left out."""
-    shuffled = random.Random(bench.seed)
-    climbing = {name: conditions[name] for name in ("tolerance", "max_p99", "max_failure_rate")}
-    measured: list[int] = []
-    try:
-        bench.pilot()
-        for limit in climb:
-            bench.measure([limit], 0)
-            measured.append(limit)
-            if stop_climbing(bench.points(), exact=bench.exact, **climbing):
-                break
-    except OutOfBudget as why:
-        if not measured:
-            return [f"nothing was measured: {why}"]
-        notes = [f"climbing ended at limit {measured[-1]:,}: {why}"]
-    else:
-        notes = []
-    try:
-        for repeat in range(1, 1 if bench.exact and _is_constant(bench) else bench.repeats):
-            bench.measure(shuffled.sample(measured, len(measured)), repeat)
-        for _ in range(MOST_REFINEMENTS):
-            more = refine(bench.points(), exact=bench.exact, **conditions)
-            if not more:
-                break
-            known = {point.limit: len(point.throughputs) for point in bench.points()}
-            for repeat in range(1 if bench.exact and _is_constant(bench) else bench.repeats):
-                order = shuffled.sample(more, len(more))
-                for limit in order:
-                    bench.measure([limit], known.get(limit, 0) + repeat)
-    except OutOfBudget as why:
-        notes.append(f"refining ended early: {why}")
-    return notes
-
-
-def _is_constant(bench: Bench) -> bool:
-    """A simulated run of constant times is the same every time: one is enough."""
-    time = bench.action.time if bench.native else None
-    return time is not None and time.kind == "constant"
-
-
-def _from_table(table: Table, conditions: dict[str, Any]) -> Recommendation:
-    rows: list[dict[str, Any]] = [dict(row) for row in table]
-    for row in rows:
-        if row.get(STEADY.name) is not None:
-            row["throughput"] = row[STEADY.name]
-    clocks = {row.get("clock") for row in rows}
-    if len(clocks) > 1:
-        raise ValueError('the table mixes real and virtual runs (filter it first: table.filter(clock="real"))')
-    return _recommendation(points_from_rows(rows), table, conditions, exact=clocks == {"virtual"}, seed=0, notes=[])
-
-
-def _recommendation(
-    points: list[Point], table: Table, conditions: dict[str, Any], *, exact: bool, seed: int, notes: Sequence[str]
-) -> Recommendation:
-    found = knee(points, exact=exact, seed=seed, **conditions)
-    at = next((point for point in points if point.limit == found.limit), points[-1] if points else None)
-    bound = max(set(at.limited_by), key=at.limited_by.count) if at is not None and at.limited_by else None
-    evidence = Evidence(
-        knee=found,
-        usl=usl(points, seed=seed),
-        little=tuple(littles_law(points)),
-        limited_by=bound,
-        hint=None if found.limit is None else ceiling_hint(found.limit, machine.cpus()),
-        points=tuple(points),
-        notes=tuple(notes),
+    findings = _guarded(bench, "recommendation", lambda: search.knee(bench, climb, conditions))
+    findings.notes += bench.notes()
+    return _recommendation(
+        bench.points(),
+        bench.table("recommendation"),
+        conditions,
+        findings,
+        exact=bench.exact,
+        seed=bench.seed,
+        hints=not bench.native,
     )
-    return Recommendation(found.limit, found.reason, table, evidence)
 
 
 def check_limit(
@@ -275,88 +165,178 @@ def check_limit(
 ) -> LimitCheck:
     """Whether a limit that is in use is still right: measured at `limit` x `factors`, for pytest suites.
 
-    "too_low": a larger one gives more than `tolerance`; "too_high": a smaller one gives as much, or `limit` breaks a
-    condition; "ok": neither; "unknown": too close or too noisy to tell. The other arguments are those of `recommend`.
+        assert fw.check_limit(fetch, 50, rows).verdict == "ok"
+
+    "too_low": a larger one gives more than `tolerance` over it; "too_high": a smaller one gives as much, or `limit` breaks
+    a condition; "ok": neither; "unknown": too close, too noisy or too few to tell. While that is so, more repeats are
+    measured, up to three times as many, as far as the budget goes. The other arguments are those of `recommend`.
     """
-    check_count("limit", limit, 1)
+    limit = check_count("limit", limit, 1)
     conditions = _conditions(tolerance, max_p99, min_throughput, max_failure_rate)
-    if not factors or not all(isinstance(factor, int | float) and factor > 0 for factor in factors):
-        raise ValueError(f"factors must be numbers above 0, got {factors!r}")
-    chosen = sorted({limit, *(max(1, round(limit * factor)) for factor in factors)})
+    factors = _factors(factors)
     if isinstance(action_or_table, Table):
-        rows = [dict(row) for row in action_or_table]
-        table, points, exact = action_or_table, points_from_rows(rows), {row.get("clock") for row in rows} == {"virtual"}
-    else:
-        bench = Bench(
-            action_or_table,
-            items,
-            repeats=repeats,
-            runs=len(chosen) * repeats if isinstance(repeats, int) else 1,
-            budget=budget,
-            max_calls=max_calls,
-            setup=setup,
-            clock=clock,
-            seed=seed,
-            progress=progress,
+        if items is not None:
+            raise TypeError("items is for an action to measure; a table has been measured already")
+        points, exact = _points(action_or_table)
+        found, reason = verdict(points, limit, factors=factors, exact=exact, **conditions)
+        return LimitCheck(limit, found, reason, action_or_table)
+    limits = sorted({limit, *(max(1, round(limit * factor)) for factor in factors)})
+    bench = Bench(
+        action_or_table,
+        items,
+        limits=limits,
+        more=0,
+        repeats=repeats,
+        budget=budget,
+        max_calls=max_calls,
+        setup=setup,
+        clock=clock,
+        seed=seed,
+        progress=progress,
+    )
+
+    def judge() -> tuple[Verdict, str]:
+        return verdict(bench.points(), limit, factors=factors, exact=bench.exact, **conditions)
+
+    notes = _guarded(bench, "limit check", lambda: search.verdict(bench, limits, lambda: judge()[0] != "unknown"))
+    found, reason = judge()
+    if found == "unknown" and notes:
+        reason = f"{reason} ({'; '.join(notes)})"
+    if bench.failure is not None:
+        reason = f"{reason}; {'; '.join(bench.notes())}"
+    told = {"limit": limit, "verdict": found, "reason": reason}
+    return LimitCheck(limit, found, reason, bench.table("limit check", check=told))
+
+
+# Arguments
+
+
+def _limits(limits: Any) -> list[int]:
+    hint = "several ints, such as [1, 2, 4, 8] or fw.geometric(1, 256)"
+    if isinstance(limits, str | bytes) or not isinstance(limits, Iterable):
+        raise TypeError(f"limits must be {hint}, got {short(limits)}")
+    checked = [check_count("limits", limit, 1) for limit in limits]
+    if not checked:
+        raise ValueError(f"limits must be {hint}, got none")
+    return checked
+
+
+def _conditions(tolerance: Any, max_p99: Any, min_throughput: Any, max_failure_rate: Any) -> dict[str, Any]:
+    return {
+        "tolerance": _share("tolerance", tolerance, above_zero=True),
+        "max_p99": None if max_p99 is None else check_seconds("max_p99", max_p99, above_zero=True),
+        "min_throughput": None if min_throughput is None else _positive("min_throughput", min_throughput, "items per second"),
+        "max_failure_rate": _share("max_failure_rate", max_failure_rate),
+    }
+
+
+def _share(name: str, value: Any, *, above_zero: bool = False) -> float:
+    where = "above 0 and below 1" if above_zero else "from 0 to below 1"
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a share {where}, got {short(value)} (0.05 is 5 %)")
+    if not 0 <= float(value) < 1 or (above_zero and value == 0):
+        raise ValueError(f"{name} must be a share {where}, got {short(value)} (0.05 is 5 %)")
+    return float(value)
+
+
+def _positive(name: str, value: Any, what: str) -> float:
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number of {what}, got {short(value)}")
+    if not 0 < float(value) < float("inf"):
+        raise ValueError(f"{name} must be {what}, above 0 and finite, got {short(value)}")
+    return float(value)
+
+
+def _factors(factors: Any) -> list[float]:
+    if isinstance(factors, str | bytes) or not isinstance(factors, Iterable):
+        raise TypeError(f"factors must be several numbers such as (0.5, 1, 2), got {short(factors)}")
+    checked = [_positive("factors", factor, "factors of the limit") for factor in factors]
+    if not checked:
+        raise ValueError("factors must be several numbers such as (0.5, 1, 2), got none")
+    return checked
+
+
+# Measured before
+
+
+def _points(table: Table) -> tuple[list[Point], bool]:
+    """The points of a table, and whether they were simulated. ValueError where its rows are not of one kind."""
+    for name in ("limit", "throughput"):
+        if name not in table:
+            raise ValueError(f"the table must have a column {name!r}, as that of a sweep has (its rows, not its summary)")
+    rows = [row for row in steady_rows(table) if not row.get("warmup") and row["limit"] is not None]
+    for column in table.schema:
+        values = sorted({row[column.name] for row in rows}, key=str) if column.role == "key" else []
+        if column.name not in ("limit", "items") and len(values) > 1:
+            told = " and ".join(map(repr, values[:3]))
+            raise ValueError(f"the table mixes {column.name} {told}: filter it first, table.filter({column.name}={values[0]!r})")
+    if "items" in table and table.meta.get("kind") == "sweep" and len({row["items"] for row in rows}) > 1:
+        sizes = sorted({int(row["items"] or 0) for row in rows})
+        raise ValueError(f"the table mixes items {sizes[0]} and {sizes[1]}: filter it first, table.filter(items={sizes[-1]})")
+    return points_from_rows(rows), bool(rows) and {row.get("clock") for row in rows} == {"virtual"}
+
+
+def _annotated(table: Table, **meta: Any) -> Table:
+    data = {name: table[name] for name in table.columns}
+    about: dict[str, Any] = {"title": table.title, "notes": table.notes, "complete": table.complete}
+    return Table(table.schema, data, meta={**table.meta, **meta}, **about)
+
+
+def _short_runs(table: Table, points: Sequence[Point]) -> Iterator[str]:
+    """A sweep has the throughput of whole runs, and a run of few items is mostly its beginning and its end."""
+    short_ones = [point for point in points if point.items and 0 < min(point.items) < SHORT * point.limit]
+    if STEADY.name not in table and short_ones:
+        worst = short_ones[-1]
+        yield (
+            f"limit {worst.limit:,} had {min(worst.items):,} items only: with fewer than {SHORT} for each slot the beginning and "
+            "the end of a run make a knee of their own"
         )
-        _guarded(bench, "check_limit", lambda: _rounds(bench, chosen))
-        table, points, exact = bench.table("check_limit"), bench.points(), bench.exact
-    found, reason = verdict(points, limit, factors=factors, exact=exact, **conditions)
-    return LimitCheck(limit, found, reason, table)
 
 
-def _rounds(bench: Bench, limits: Sequence[int]) -> list[str]:
-    shuffled = random.Random(bench.seed)
+# The answer
+
+
+def _guarded(bench: Bench, kind: str, measured: Callable[[], Found]) -> Found:
     try:
-        bench.pilot()
-        for repeat in range(bench.repeats):
-            bench.measure(shuffled.sample(limits, len(limits)), repeat)
-    except OutOfBudget as why:
-        return [str(why)]
-    return []
+        return measured()
+    except BaseException as error:  # what was measured must not be lost, whatever stops the measuring
+        error.table = bench.table(kind, complete=False)  # type: ignore[attr-defined]
+        raise
+    finally:
+        bench.close()
 
 
-def _evidence_lines(found: Recommendation) -> Iterable[str]:
-    evidence = found.evidence
-    for point in evidence.points:
-        mark = "  <- recommended" if point.limit == found.limit else ""
-        p99 = "" if point.p99 is None else f", p99 {seconds(point.p99)}"
-        failed = f", {percent(point.failure_rate)} failed" if point.failure_rate else ""
-        yield f"limit {point.limit:>5,}: {rate(point.throughput)}{p99}{failed} ({len(point.throughputs)} runs){mark}"
-    if evidence.knee.interval is not None and found.limit is not None:
-        low, high = evidence.knee.interval
-        yield f"95 % interval of the limit, by bootstrap over the runs: {low:,} to {high:,}"
-    fit = evidence.usl
-    if fit.sigma is not None and fit.kappa is not None and fit.r2 is not None:
-        peak = "no peak" if fit.peak is None else f"peak at {fit.peak:,.0f}"
-        yield f"Universal Scalability Law: contention {fit.sigma:.3g}, coherency {fit.kappa:.3g}, {peak} (R^2 {fit.r2:.3f})"
-    worst = max(evidence.little, key=lambda check: abs(check.error), default=None)
-    if worst is not None:
-        yield f"Little's law: throughput x latency is within {percent(abs(worst.error))} of the items in flight at every limit"
-    if evidence.limited_by is not None:
-        yield f"bound by: {evidence.limited_by}"
-    if evidence.hint is not None:
-        yield evidence.hint
-    yield from evidence.notes
-
-
-def _picture(found: Recommendation) -> str:
-    """The throughput plot as an image in the page; nothing where matplotlib is not installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return ""
-    import base64
-    import io
-
-    from . import plot
-
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    try:
-        plot.throughput(found, ax=figure.subplots())
-    except ValueError:  # nothing to draw
-        return ""
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=100)
-    image = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="throughput against the limit" style="background:white" src="data:image/png;base64,{image}">'
+def _recommendation(
+    points: list[Point],
+    table: Table,
+    conditions: dict[str, Any],
+    findings: search.Findings,
+    *,
+    exact: bool,
+    seed: int,
+    hints: bool,
+) -> Recommendation:
+    found = knee(points, exact=exact, seed=seed, **conditions)
+    if findings.refusal is not None:
+        status, reason = findings.refusal
+        found = replace(found, limit=None, status=status, reason=reason, interval=None, below=None)
+    above = [point for point in points if found.limit is not None and point.limit > found.limit] or points[-1:]
+    bound = [name for point in above for name in point.limited_by if name]
+    evidence = Evidence(
+        knee=found,
+        usl=usl(points, seed=seed),
+        little=tuple(littles_law(points)),
+        limited_by=max(sorted(set(bound)), key=bound.count) if bound else None,
+        hint=ceiling_hint(found.limit, machine.cpus()) if hints and found.limit is not None else None,
+        points=tuple(points),
+        notes=tuple(findings.notes),
+    )
+    told = {
+        "limit": found.limit,
+        "status": found.status,
+        "reason": found.reason,
+        "interval": found.interval,
+        "plateau": found.plateau,
+        **conditions,
+    }
+    return Recommendation(found.limit, found.reason, _annotated(table, recommendation=told), evidence)

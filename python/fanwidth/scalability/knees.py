@@ -166,10 +166,10 @@ def _why(limit: int, below: int | None, plateau: float, interval: tuple[int, int
         if limit > 1:
             reason += " (smaller limits were not measured)"
     elif rule.min_throughput is not None:
-        reason = f"{limit} is the smallest limit that reaches {in_rate(rule.min_throughput)} items/s"
+        reason = f"the smallest limit that reaches {in_rate(rule.min_throughput)} items/s"
     else:
         within = f"within {in_percent(rule.tolerance)} of the best throughput, {in_rate(plateau)} items/s"
-        reason = f"{limit} is the smallest limit {within}"
+        reason = f"the smallest limit {within}"
     if rule.max_p99 is not None:
         reason += f", among those with a p99 of at most {rule.max_p99:g} s"
     if interval[0] != interval[1]:
@@ -183,8 +183,8 @@ def _nothing_allowed(points: Sequence[Point], rule: Rule) -> str:
     working = [point for point in points if not rule.fails(point)]
     if not working:
         first = points[0]
-        share = f"limit {first.limit} already {in_percent(first.failure_rate)}"
-        return f"every limit fails more than {in_percent(rule.max_failure_rate)} of its items, {share}"
+        already = f"limit {first.limit} already fails {in_percent(first.failure_rate)} of its items"
+        return f"{already}, more than {in_percent(rule.max_failure_rate)} (max_failure_rate allows for more)"
     known = [point.p99 for point in working if point.p99 is not None]
     if not known:
         return "max_p99 was given but no p99 was measured"
