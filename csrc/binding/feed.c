@@ -190,7 +190,9 @@ int fw_feed_read(FeedObject *feed) {
     Py_DECREF(item);
     feed->ledger->pulled++;
     if (rc == 0 && PyList_GET_SIZE(items) % SIGNALS_EVERY == 0) {
-      rc = PyErr_CheckSignals(); /* an iterator in C runs no bytecode, which would see to it */
+      Py_BEGIN_ALLOW_THREADS /* an iterator in C runs no bytecode, which would let others have the GIL and see to signals */
+      Py_END_ALLOW_THREADS
+      rc = PyErr_CheckSignals();
       fw_feed_look(feed, fw_feed_now(feed));
       if (feed->ledger->stop != FW_RUNNING)
         break;

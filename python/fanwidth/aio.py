@@ -12,26 +12,15 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from . import strategies
-from .feed import Report, Tap, is_async
-from .options import Options
-from .record import Record
-from .source import Source
 from .streams import AsyncStream
 from .streams import async_stream as stream
 
 if TYPE_CHECKING:
     from .runs import Run
 
-__all__ = ["AsyncStream", "bounded", "chunked", "for_each", "is_async", "run", "stream", "when_all"]
+__all__ = ["AsyncStream", "bounded", "chunked", "for_each", "run", "stream", "when_all"]
 
 P = ParamSpec("P")
-
-
-def execute(action: Any, source: Source, options: Options, report: Report | None, tap: Tap | None = None) -> Record:
-    """Runs an async callable to its end, on a loop of its own."""
-    from . import loop
-
-    return loop.execute(action, source, options, report, tap)
 
 
 def _on_loop(strategy: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:

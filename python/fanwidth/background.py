@@ -7,10 +7,10 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
-from . import native, threads
+from . import native
 from ._core import CancelToken, Feed
 from .actions import NativeAction
-from .feed import Tap, is_async
+from .feed import Tap, driver_of
 from .options import Options
 from .record import Record
 from .source import Source
@@ -58,12 +58,8 @@ class Background:
             options = replace(self.options, cancel=self._token)
             record, self.source = native.execute(self.action, self.source, options, self._report)
             return record
-        tap = Tap(self._open, self.buffer)
-        if is_async(self.action) or self.source.asynchronous:
-            from . import loop
-
-            return loop.execute(self.action, self.source, self.options, None, tap)
-        return threads.execute(self.action, self.source, self.options, None, tap)
+        driver = driver_of(self.action, self.source)
+        return driver(self.action, self.source, self.options, None, Tap(self._open, self.buffer))
 
     def _open(self, feed: Feed) -> None:
         self.feed = feed

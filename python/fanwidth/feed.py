@@ -78,6 +78,17 @@ def is_async(action: Any) -> bool:
     return inspect.iscoroutinefunction(action) or inspect.iscoroutinefunction(type(action).__call__)
 
 
+def driver_of(action: Any, source: Source) -> Callable[..., Record]:
+    """What runs a callable from sync code: execute(action, source, options, report, tap)."""
+    if is_async(action) or source.asynchronous:
+        from . import loop
+
+        return loop.execute
+    from . import threads
+
+    return threads.execute
+
+
 def open_feed(
     action: Any, source: Source, options: Options, tap: Tap | None, *, on_loop: bool
 ) -> tuple[_core.Feed, Iterator[Any] | AsyncIterator[Any] | None]:

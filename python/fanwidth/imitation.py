@@ -71,7 +71,8 @@ def _server(action: service, draw: Callable[[Pair], int]) -> Callable[[Pair], An
         inside += 1
         try:
             async with free:
-                return await wait(pair)
+                await wait(pair)
+                return pair[0]
         finally:
             inside -= 1
 

@@ -180,10 +180,9 @@ def execute(action: Action, source: Source, options: Options) -> Run:
 def _drive(action: Action, source: Source, options: Options, report: native.Report | None) -> tuple[Record, Source]:
     if isinstance(action, NativeAction):
         return native.execute(action, source, options, report)
-    from . import aio, threads
+    from .feed import driver_of
 
-    driver = aio.execute if aio.is_async(action) or source.asynchronous else threads.execute
-    return driver(action, source, options, report), source
+    return driver_of(action, source)(action, source, options, report), source
 
 
 def finish(record: Record, action: Action, source: Source, options: Options) -> Run:
