@@ -10,7 +10,7 @@ from typing import Any
 from . import axes, machine
 from .actions import NativeAction, describe
 from .checks import check_choice, check_count, check_seconds
-from .columns import run_row, sweep_columns
+from .columns import STEADY, run_row, sweep_columns
 from .errors import short
 from .export import Cell, seconds
 from .options import Clock
@@ -18,7 +18,7 @@ from .progress import reporter
 from .runs import Run
 from .scalability import Point, points_from_rows
 from .source import check_action, check_source
-from .steady import STEADY, steady_rows, steady_throughput
+from .steady import steady_rows, steady_throughput
 from .strategies import run as run_strategy
 from .table import Table
 from .trials import SEEDS, many, told

@@ -87,6 +87,8 @@ COMPARE_COLUMNS = (
     Column("note", "str", "", "label"),
 )
 ERROR = Column("error", "str", "", "label", "why a point of a sweep has no measurement")
+STEADY = Column("steady_throughput", "float", "1/s", "measure", "ok items per second while all slots were taken")
+"""Beside the other measures where limits are compared: see `steady.py`."""
 
 
 def sweep_columns(axes: Iterable[str | Column] = ()) -> tuple[str | Column, ...]:
@@ -102,8 +104,8 @@ def sweep_columns(axes: Iterable[str | Column] = ()) -> tuple[str | Column, ...]
 
 
 _GIVEN = frozenset(column.name for column in (*_SET, *_LAST))
-_RESULTS = frozenset(column.name for column in (*_REPEAT, *_MEASURES, ERROR))
-KNOWN = {c.name: c for c in (ERROR, *COMPARE_COLUMNS, *_SET, *_REPEAT, *_MEASURES, *_LAST)}
+_RESULTS = frozenset(column.name for column in (*_REPEAT, *_MEASURES, ERROR, STEADY))
+KNOWN = {c.name: c for c in (ERROR, STEADY, *COMPARE_COLUMNS, *_SET, *_REPEAT, *_MEASURES, *_LAST)}
 
 
 def run_row(run: Any, *, axes: Mapping[str, object], repeat: int, warmup: bool) -> dict[str, Cell]:

@@ -11,11 +11,12 @@ from . import machine, search
 from .axes import geometric
 from .bench import Bench
 from .checks import check_count, check_seconds
+from .columns import STEADY
 from .errors import short
 from .evidence import Evidence
 from .options import Clock
 from .scalability import Point, Verdict, ceiling_hint, knee, littles_law, points_from_rows, usl, verdict
-from .steady import STEADY, steady_rows
+from .steady import steady_rows
 from .table import Table
 
 Found = TypeVar("Found")

@@ -6,12 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .columns import Column, Row
+from .columns import STEADY, Row
 
 if TYPE_CHECKING:
     from .runs import Run
-
-STEADY = Column("steady_throughput", "float", "1/s", "measure", "ok items per second while all slots were taken")
 
 FULL = 0.95
 """The share of the most in flight that counts as all slots taken: the very last one may come late."""
