@@ -38,6 +38,7 @@ typedef struct fw_plan {
   int timer;                /* FW_TIMER_BEST or FW_TIMER_UV */
   int64_t origin_ns;        /* CLOCK_MONOTONIC at the run's start, or 0: when the engine begins */
   const atomic_int *cancel; /* borrowed, may be NULL: non-zero cancels the run */
+  const atomic_int *stop;   /* the same, for whoever runs it on the caller's behalf */
   fw_host host;
 } fw_plan;
 
@@ -49,7 +50,8 @@ typedef struct fw_outcome {
 } fw_outcome;
 
 static inline int fw_cancelled(const fw_plan *plan) {
-  return plan->cancel != NULL && atomic_load_explicit(plan->cancel, memory_order_relaxed);
+  return (plan->cancel != NULL && atomic_load_explicit(plan->cancel, memory_order_relaxed)) ||
+         (plan->stop != NULL && atomic_load_explicit(plan->stop, memory_order_relaxed));
 }
 
 /* Runs the plan to its end. The ledger has been initialised and is sealed by this. 0, or a negative errno when the engine

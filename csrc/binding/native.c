@@ -83,16 +83,17 @@ static PyObject *run(PyObject *module, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"strategy",        "action",           "iterator", "total",     "limit",       "time",
                           "item_timeout_ns", "total_timeout_ns", "capacity", "queue",     "max_threads", "max_failures",
                           "samples",         "is_virtual",       "uv_timer", "origin_ns", "cancel",      "item_is_time",
-                          "report",          "drains",           NULL};
+                          "report",          "drains",           "stop",     NULL};
   const char *strategy, *action;
-  PyObject *iterator, *total, *limit, *time, *item_timeout, *total_timeout, *capacity, *queue, *max_failures, *cancel, *report;
+  PyObject *iterator, *total, *limit, *time, *item_timeout, *total_timeout, *capacity, *queue, *max_failures, *cancel, *report,
+      *stop = Py_None;
   unsigned long long max_threads;
   int samples, is_virtual, uv_timer, item_is_time, drains = 0;
   long long origin_ns;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssOOOO!OOOOKOpppLOpO|p:run", names, &strategy, &action, &iterator, &total,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssOOOO!OOOOKOpppLOpO|pO:run", names, &strategy, &action, &iterator, &total,
                                    &limit, &PyTuple_Type, &time, &item_timeout, &total_timeout, &capacity, &queue, &max_threads,
                                    &max_failures, &samples, &is_virtual, &uv_timer, &origin_ns, &cancel, &item_is_time, &report,
-                                   &drains))
+                                   &drains, &stop))
     return NULL;
 
   fw_plan plan = {.max_threads = max_threads,
@@ -109,6 +110,8 @@ static PyObject *run(PyObject *module, PyObject *args, PyObject *kwargs) {
       read_ns(total_timeout, &plan.total_timeout_ns) < 0)
     return NULL;
   if (cancel != Py_None && (plan.cancel = fw_cancel_flag(module, cancel)) == NULL)
+    return NULL;
+  if (stop != Py_None && (plan.stop = fw_cancel_flag(module, stop)) == NULL)
     return NULL;
 
   PyObject *result = NULL;
@@ -172,7 +175,7 @@ static PyMethodDef functions[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS,
      "run($module, /, strategy, action, iterator, total, limit, time, item_timeout_ns, total_timeout_ns, capacity, queue, "
      "max_threads, "
-     "max_failures, samples, is_virtual, uv_timer, origin_ns, cancel, item_is_time, report, drains=False)\n--\n\n"
+     "max_failures, samples, is_virtual, uv_timer, origin_ns, cancel, item_is_time, report, drains=False, stop=None)\n--\n\n"
      "Runs a native action without the GIL; gives the facts of the run by name."},
     {NULL, NULL, 0, NULL},
 };

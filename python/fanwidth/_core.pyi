@@ -73,6 +73,7 @@ def run(
     item_is_time: bool,
     report: Callable[[int, int], object] | None,
     drains: bool = False,
+    stop: CancelToken | None = None,
 ) -> dict[str, Any]: ...
 
 # csrc/binding/order.c

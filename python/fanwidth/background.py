@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
-from dataclasses import replace
 from typing import Any
 
 from . import native
@@ -55,8 +54,7 @@ class Background:
     def _execute(self) -> Record:
         if isinstance(self.action, NativeAction):
             self._opened.set()
-            options = replace(self.options, cancel=self._token)
-            record, self.source = native.execute(self.action, self.source, options, self._report)
+            record, self.source = native.execute(self.action, self.source, self.options, self._report, self._token)
             return record
         driver = driver_of(self.action, self.source)
         return driver(self.action, self.source, self.options, None, Tap(self._open, self.buffer))
@@ -67,8 +65,6 @@ class Background:
 
     def _report(self, done: int, failed: int) -> None:
         self._reported = (done, failed)
-        if self.options.cancel is not None and self.options.cancel.cancelled:
-            self._token.cancel()
 
     def cancel(self) -> None:
         """What is in flight is cancelled as far as it can be, nothing new starts. From any thread; does not wait."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -146,8 +146,10 @@ async def _native(action: NativeAction, source: Source, options: Options, report
     iterator = None if source.counted else iter(source.items)
     asked = source
     if options.reads_ahead and iterator is not None:
-        items = list(iterator)
+        items, raised = native.read_ahead(replace(source, items=iterator))
         asked = Source(items, len(items))
+        if raised is not None:
+            return native.never_started(source, len(items), raised), asked
     elif runs_bytecode(iterator) and iterator is not None:
         asked = Source(_OnLoop(iterator, loop), source.total)
     token = CancelToken()
@@ -163,7 +165,7 @@ async def _native(action: NativeAction, source: Source, options: Options, report
     def thread_main() -> None:
         result, raised = None, None
         try:
-            result = native.execute(action, asked, replace(options, cancel=token), lambda *now: counts.append(now))
+            result = native.execute(action, asked, options, lambda *now: counts.append(now), token)
         except BaseException as error:
             raised = error
         with suppress(RuntimeError):  # the loop has closed: nobody waits any more
@@ -178,15 +180,12 @@ async def _native(action: NativeAction, source: Source, options: Options, report
         except asyncio.CancelledError as error:
             cancelled = error
             token.cancel()
-        if options.cancel is not None and options.cancel.cancelled:
-            token.cancel()
         if report is not None:
             del counts[:-1]
             report(*counts[-1])
     thread.join()
-    close = getattr(iterator, "close", None)
-    if close is not None:
-        close()
+    if isinstance(iterator, Generator):  # not a file, which also has a close(): that one is the caller's
+        iterator.close()
     if cancelled is not None:
         raise cancelled
     record, read = answer.result()

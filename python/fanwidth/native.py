@@ -102,8 +102,10 @@ def _times(items: list[Any]) -> array[int]:
     return array("q", (_core.read_seconds(item, f"the delay of item {index}") for index, item in enumerate(items)))
 
 
-def execute(action: NativeAction, source: Source, options: Options, report: Report | None) -> tuple[Record, Source]:
-    """Runs a native action to its end. Gives the source too, for when_all has read it."""
+def execute(
+    action: NativeAction, source: Source, options: Options, report: Report | None, stop: _core.CancelToken | None = None
+) -> tuple[Record, Source]:
+    """Runs a native action to its end. Gives the source too, for when_all has read it. `stop`: a second token, of the driver's."""
     drawn: Drawn = ("given", 0.0, 0.0, None) if action.time is None else action.time.drawn()
     origin_ns = _core.clock_ns()
     counted = source.counted and not action.item_is_time
@@ -116,7 +118,7 @@ def execute(action: NativeAction, source: Source, options: Options, report: Repo
             drawn = ("per_item", 0.0, 0.0, _times(items))
     pulled = not counted and not options.reads_ahead
     iterator = iter(source.items) if pulled else None
-    given = {"report": report, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
+    given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
     try:
         facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
     finally:

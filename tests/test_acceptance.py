@@ -1,0 +1,129 @@
+"""What acceptance found: each test is a fault that was there once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fanwidth as fw
+
+STRATEGIES = ("for_each", "when_all", "bounded", "chunked")
+
+
+def width(strategy: str) -> dict[str, int]:
+    return {} if strategy == "when_all" else {"limit": 2}
+
+
+async def nap(x: Any) -> Any:
+    await asyncio.sleep(0.005)
+    if x == 3:
+        raise ValueError(x)
+    return x
+
+
+def in_a_child(code: str, guard: float = 20) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=guard)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_token_cancelled_before_lets_nothing_start_on_a_loop(strategy: str) -> None:  # S033
+    token = fw.CancelToken()
+    token.cancel()
+    with pytest.raises(fw.RunCancelled) as caught:
+        asyncio.run(fw.aio.run(fw.delay(0.001), 5, strategy=strategy, cancel=token, **width(strategy)))
+    assert caught.value.run.counts.not_started == 5
+
+
+def test_a_token_cancelled_before_lets_nothing_start_in_the_background() -> None:  # S033
+    token = fw.CancelToken()
+    token.cancel()
+    handle = fw.start(fw.delay(0.001), 5, limit=2, cancel=token)
+    with pytest.raises(fw.RunCancelled) as caught:
+        handle.result()
+    assert caught.value.run.counts.not_started == 5
+
+
+def test_cancelling_a_native_handle_leaves_the_callers_token_alone() -> None:
+    token = fw.CancelToken()
+    handle = fw.start(fw.delay(10), 5, limit=2, cancel=token)
+    handle.cancel()
+    with pytest.raises(fw.RunCancelled):
+        handle.result(10)
+    assert not token.cancelled
+
+
+def test_a_source_that_raises_carries_the_run_on_a_loop() -> None:
+    def source() -> Any:
+        yield from range(3)
+        raise ValueError("src")
+
+    with pytest.raises(ValueError, match="src") as caught:
+        asyncio.run(fw.aio.when_all(fw.delay(0.001), source()))
+    assert caught.value.run.counts.not_started == 3  # type: ignore[attr-defined]
+
+
+def test_a_file_as_source_stays_open_on_a_loop(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("a\nb\n")
+    with path.open() as file:
+        asyncio.run(fw.aio.bounded(fw.noop(), file, limit=1))
+        assert not file.closed
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_async_generator_that_awaits_while_it_closes_comes_to_its_end(strategy: str) -> None:  # S006
+    closed = []
+
+    async def source() -> Any:
+        try:
+            for i in itertools.count() if strategy != "when_all" else range(10):
+                yield i
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0.001)
+            closed.append(1)
+
+    with pytest.raises(fw.RunFailed):
+        fw.run(nap, source(), strategy=strategy, max_failures=0, **width(strategy))
+    assert closed == [1]
+
+
+def test_ctrl_c_is_heard_inside_a_running_loop() -> None:  # S038, in a notebook
+    child = in_a_child(
+        """
+        import asyncio, os, signal, threading, time
+        import fanwidth as fw
+
+        done = []
+
+        async def job(x):
+            await asyncio.sleep(0.02)
+            done.append(x)
+
+        async def cell():
+            fw.bounded(job, 1, limit=1)
+            for _ in range(10):
+                threading.Timer(0.07, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    fw.bounded(job, 1000, limit=2)
+                except KeyboardInterrupt as error:
+                    assert error.run.counts.cancelled <= 2, error.run.counts
+                    before = len(done)
+                    time.sleep(0.06)
+                    assert len(done) == before
+                else:
+                    raise SystemExit("the interrupt was lost")
+            assert threading.active_count() == 1, threading.enumerate()
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(cell())
+        """
+    )
+    assert child.returncode == 0, child.stderr
