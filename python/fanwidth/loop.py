@@ -56,6 +56,7 @@ class Session:
         self.source = source
         self.options = options
         self.iterator = iterator
+        self.closing = False
 
     async def run(self, report: Report | None = None) -> None:
         """Runs until nothing of it is running. CancelledError, after that, where the task was cancelled meanwhile."""
@@ -107,12 +108,14 @@ class Session:
                 except asyncio.CancelledError as error:
                     cancelled = error
                     feed.stop(CANCEL)
-            while puller is not None and not puller.done():
+            if puller is not None and not self.closing:  # an async generator that is being closed comes to its end by itself
                 puller.cancel()
+            while puller is not None and not puller.done():
                 try:
                     await asyncio.wait([puller])
                 except asyncio.CancelledError as error:
                     cancelled = error
+                    puller.cancel()
         finally:
             timers.close()
         return cancelled
@@ -163,6 +166,7 @@ class Session:
             feed.offer(item)
 
     async def _close(self, iterator: Any) -> None:
+        self.closing = True
         if not hasattr(iterator, "aclose"):
             return
         try:
@@ -268,6 +272,7 @@ def _run_beside(session: Session, report: Report | None) -> None:
     feed = session.feed
     loops: list[asyncio.AbstractEventLoop] = []
     errors: list[BaseException] = []
+    over = threading.Event()  # not is_alive(): a join() that Ctrl-C interrupts takes a running thread for dead in 3.11
 
     async def main() -> None:
         loops.append(asyncio.get_running_loop())
@@ -278,19 +283,29 @@ def _run_beside(session: Session, report: Report | None) -> None:
             _run(main(), session.options)
         except BaseException as error:  # a loop factory's, say
             errors.append(error)
+        finally:
+            over.set()
 
     thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-loop", daemon=True)
     thread.start()
-    while thread.is_alive():
+    interrupt: KeyboardInterrupt | None = None
+    while not over.is_set():
         try:
-            thread.join(TICK_SECONDS)
+            over.wait(TICK_SECONDS)
             report_progress(feed, report)
         except KeyboardInterrupt as error:
-            if isinstance(feed.raised, KeyboardInterrupt):
+            if interrupt is not None or isinstance(feed.raised, KeyboardInterrupt):
                 feed.abandon()
                 return
+            interrupt = error
             for loop in loops:
                 with suppress(RuntimeError):  # it has closed just now
                     loop.call_soon_threadsafe(feed.stop, INTERRUPT, error)
+    try:
+        thread.join()
+    except KeyboardInterrupt as error:
+        interrupt = error
+    if interrupt is not None:  # it may have come before the loop was there, or when it was gone
+        feed.stop(INTERRUPT, interrupt)
     for failure in errors:
         feed.stop(SOURCE, failure)
