@@ -159,7 +159,7 @@ def _picture(found: Recommendation) -> str:
     from . import plot
 
     try:
-        ax = plot.throughput(found, ax=plot.blank(5.6, 4.0))
+        ax = plot.throughput(found, ax=plot.blank(5.0, 3.75))
     except ValueError:  # nothing was measured
         return ""
     drawn = io.BytesIO()

@@ -168,9 +168,10 @@ def check_limit(
 
         assert fw.check_limit(fetch, 50, rows).verdict == "ok"
 
-    "too_low": a larger one gives more than `tolerance` over it; "too_high": a smaller one gives as much, or `limit` breaks
-    a condition; "ok": neither; "unknown": too close, too noisy or too few to tell. While that is so, more repeats are
-    measured, up to three times as many, as far as the budget goes. The other arguments are those of `recommend`.
+    "too_low": a larger one gives more than twice the `tolerance` over it (twice, as a limit that `recommend` gave may be up
+    to `tolerance` below the best, and must not fail by noise); "too_high": a smaller one gives as much within `tolerance`,
+    or `limit` breaks a condition; "ok": neither; "unknown": too close, too noisy or too few to tell. While that is so, more
+    repeats are measured, up to three times as many, as far as the budget goes. The other arguments are those of `recommend`.
     """
     limit = check_count("limit", limit, 1)
     conditions = _conditions(tolerance, max_p99, min_throughput, max_failure_rate)

@@ -11,6 +11,9 @@ from .levels import levels_of
 from .points import Point, in_order
 from .rules import Rule, in_percent, in_rate
 
+LENIENCE = 2.0
+"""A recommended limit is up to the tolerance below the best; judged by the same mark, it would fail by the least noise."""
+
 Verdict = Literal["ok", "too_low", "too_high", "unknown"]
 
 
@@ -27,7 +30,7 @@ def verdict(
 ) -> tuple[Verdict, str]:
     """Whether `limit` is right, and why, from its point and those nearest to its smallest and largest factor.
 
-    "too_low": the larger limit gives more than `tolerance` over it, or reaches `min_throughput` where it does not.
+    "too_low": the larger limit gives more than twice the `tolerance` over it, or reaches `min_throughput` where it does not.
     "too_high": the smaller limit is within `tolerance` of it (reaches `min_throughput`), or it breaks `max_p99` or
     `max_failure_rate`. Differences must pass a one-sided test at 95 %. "ok": neither. "unknown": too close to tell, too
     noisy, or not measured.
@@ -76,7 +79,7 @@ def _compare(here: Point, smaller: Point | None, larger: Point | None, rule: Rul
     # Each claim: how far beyond its bound the data are, the standard error of that, the verdict.
     claims: list[tuple[float, float, Verdict]] = []
     if larger is not None and goal is None:
-        claims.append((logs[last] - logs[at] - rule.slack, levels.error_between(at, last), "too_low"))
+        claims.append((logs[last] - logs[at] - LENIENCE * rule.slack, levels.error_between(at, last), "too_low"))
     elif larger is not None and goal is not None:
         claims.append((min(goal - logs[at], logs[last] - goal), max(errors[at], errors[last]), "too_low"))
     if smaller is not None and goal is None:
