@@ -31,7 +31,13 @@ static int take(fw_run *run, uint64_t *index, int64_t *start_ns) {
 
 static void end_item(fw_run *run, uint64_t index, int64_t start_ns, int state) {
   fw_ledger *ledger = run->ledger;
-  fw_ledger_finish(ledger, index, 1, start_ns, fw_clock_now(&run->clock), state);
+  int64_t now_ns = fw_clock_now(&run->clock);
+  /* A thread may see the token or the time before the caller does. If these were the last items, nobody would look again. */
+  if (state == FW_CANCELLED && fw_cancelled(run->plan))
+    fw_ledger_stop(ledger, FW_STOP_CANCEL);
+  if (state == FW_TIMED_OUT && now_ns >= run->plan->total_timeout_ns)
+    fw_ledger_stop(ledger, FW_STOP_TIMEOUT);
+  fw_ledger_finish(ledger, index, 1, start_ns, now_ns, state);
   atomic_store(&run->stopping, fw_halts(run));
   /* The caller waits for room where it pulls, elsewhere for the end alone and for what may bring it about. */
   if (run->plan->host.pull != NULL || ledger->stop || state != FW_OK || ledger->counts.finished == ledger->counts.total)
