@@ -105,7 +105,7 @@ def _times(items: list[Any]) -> array[int]:
 def execute(
     action: NativeAction, source: Source, options: Options, report: Report | None, stop: _core.CancelToken | None = None
 ) -> tuple[Record, Source]:
-    """Runs a native action to its end. Gives the source too, for when_all has read it. `stop`: a second token, of the driver's."""
+    """Runs a native action to its end. Gives the source too, for when_all has read it. `stop`: the driver's own token."""
     drawn: Drawn = ("given", 0.0, 0.0, None) if action.time is None else action.time.drawn()
     origin_ns = _core.clock_ns()
     counted = source.counted and not action.item_is_time
