@@ -24,13 +24,19 @@ def _times(run: Run) -> tuple[actions.NativeAction, Drawn] | None:
     action = run._action
     if not isinstance(action, actions.NativeAction):
         return None if run._options.keep == "summary" else (actions.delay(0), ("per_item", 0.0, 0.0, _measured_ns(run)))
-    if action.time is not None:
-        return action, action.time.drawn()
-    return None if run._drawn_ns is None else (action, ("per_item", 0.0, 0.0, run._drawn_ns))
+    if run._drawn_ns is not None:  # also those of a replay, whose action has no time of its own
+        return action, ("per_item", 0.0, 0.0, run._drawn_ns)
+    return None if action.time is None else (action, action.time.drawn())
+
+
+def _cut_short(run: Run) -> int:
+    """Items whose service was not seen to its end by whatever may end it: those that the end of the run has taken along."""
+    counts = run.counts
+    return counts.cancelled + counts.not_started + (counts.timed_out if run.stopped_by == "timeout" else 0)
 
 
 def ideal(run: Run) -> float | None:
-    if run.counts.cancelled or run.counts.not_started or run.counts.total == 0:
+    if _cut_short(run) or run.counts.total == 0:
         return None
     if run.limit is not None and run.peak_in_flight > run.limit:
         return None  # the limit was raised while it ran, so that no one rule held
@@ -41,7 +47,7 @@ def ideal(run: Run) -> float | None:
         return None
     action, drawn = times
     facts = native.simulate(action, drawn, run.counts.total, run._options, samples=False)
-    return facts["ledger"].last_finish_ns * 1e-9 or None
+    return facts["ledger"].last_finish_ns / native.NS or None
 
 
 def replay(run: Run, *, strategy: str | None, limit: int | None) -> Run:
@@ -51,10 +57,10 @@ def replay(run: Run, *, strategy: str | None, limit: int | None) -> Run:
     from .options import STRATEGIES
     from .runs import Run
 
-    if run.counts.cancelled or run.counts.not_started:
-        missing = run.counts.cancelled + run.counts.not_started
+    missing = _cut_short(run)
+    if missing:
         raise ValueError(
-            f"replay needs the time of every item, but {missing:,} of {run.counts.total:,} were cancelled or not started"
+            f"replay needs the time of every item, but {missing:,} of {run.counts.total:,} were cut short or not started"
         )
     times = _times(run)
     if times is None:

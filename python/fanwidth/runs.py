@@ -167,7 +167,7 @@ class Run:
     @property
     def elapsed(self) -> float:
         """Seconds from just before the first pull to the last finish."""
-        return self._ledger.last_finish_ns * stats.NS
+        return self._ledger.last_finish_ns / stats.NS
 
     @property
     def throughput(self) -> float | None:
@@ -239,8 +239,8 @@ class Run:
             state=STATES[state],
             result=self._result(index) if state == 0 and self._options.keep == "all" else None,
             exception=exception,
-            start=None if start_ns < 0 else start_ns * stats.NS,
-            finish=None if finish_ns < 0 else finish_ns * stats.NS,
+            start=None if start_ns < 0 else start_ns / stats.NS,
+            finish=None if finish_ns < 0 else finish_ns / stats.NS,
         )
 
     def _item(self, index: int) -> Any:
@@ -256,7 +256,7 @@ class Run:
             return QueueFull(f"item {index} found the queue of {actions.describe(self._action)} full")
         if STATES[state] != "timed_out":
             return None
-        took = (self.samples.finish_ns[index] - self.samples.start_ns[index]) * stats.NS
+        took = (self.samples.finish_ns[index] - self.samples.start_ns[index]) / stats.NS
         item_timeout, total_timeout = self._options.item_timeout, self._options.total_timeout
         if item_timeout is not None and took >= item_timeout:
             return TimeoutError(f"item {index} took longer than its item_timeout of {item_timeout:g} s")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from . import _core
 
-NS = 1e-9
+NS = 1e9  # per second; dividing by it rounds correctly, where its inverse is no binary fraction
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 NAMES = ("n", "mean", "std", "min", *QUANTILES, "max")
 
@@ -74,17 +74,17 @@ class Summary:
 
     def __init__(self, n: int, mean: float, std: float | None, low: int, high: int, distribution: _Distribution | None) -> None:
         self.n = n
-        self.mean = mean * NS if n else None
-        self.std = std * NS if n > 1 and std is not None else None
-        self.min = low * NS if n else None
-        self.max = high * NS if n else None
+        self.mean = mean / NS if n else None
+        self.std = std / NS if n > 1 and std is not None else None
+        self.min = low / NS if n else None
+        self.max = high / NS if n else None
         self._distribution = distribution if n else None
 
     def quantile(self, q: float) -> float | None:
         """The value that a share `q` (0 to 1) of the durations does not exceed, by the linear definition; None without any."""
         if isinstance(q, bool) or not isinstance(q, int | float) or not 0 <= q <= 1:
             raise ValueError(f"q must be from 0 to 1, got {q!r}")
-        return None if self._distribution is None else self._distribution.quantile(q) * NS
+        return None if self._distribution is None else self._distribution.quantile(q) / NS
 
     @property
     def p50(self) -> float | None:

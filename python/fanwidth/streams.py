@@ -54,7 +54,7 @@ class _Plan:
 
             note_foreign_loop(exception)
         item = item[1] if self.numbered else item
-        return Outcome(index, item, STATES[state], result, exception, start_ns * NS, finish_ns * NS)
+        return Outcome(index, item, STATES[state], result, exception, start_ns / NS, finish_ns / NS)
 
     def finish(self, record: Record) -> Run:
         return strategies.finish(record, self.given_action, self.source, self.options)
