@@ -50,6 +50,53 @@ _SHOWN = (
 )
 
 
+# What several commands take
+
+
+def add_action(parser: argparse.ArgumentParser) -> None:
+    """The options that say what is done to an item."""
+    what = parser.add_argument_group("what is done to an item (one of these)").add_mutually_exclusive_group(required=True)
+    what.add_argument("--delay", type=given_as.seconds, metavar="S", help="wait S seconds")
+    what.add_argument(
+        "--service", type=given_as.service, metavar="S:C[:Q]", help="S seconds at one of C servers, at most Q queueing"
+    )
+    what.add_argument("--cpu", type=given_as.seconds, metavar="S", help="compute for S seconds")
+    what.add_argument("--noop", action="store_true", help="nothing: the cost of fanwidth itself")
+    what.add_argument("--call", metavar="PKG.MOD:FN", help="call your function, sync or async, with the item")
+
+
+def action_of(given: argparse.Namespace) -> Any:
+    """The action that these options name."""
+    from .actions import cpu, delay, noop, service
+
+    if given.call is not None:
+        return given_as.function("call", given.call)
+    if given.delay is not None:
+        return delay(given.delay)
+    if given.cpu is not None:
+        return cpu(given.cpu)
+    return noop() if given.noop else service(*given.service)
+
+
+def check_source(given: argparse.Namespace) -> None:
+    """ValueError where the items do not belong to the action."""
+    if given.source is not None and given.items is not None:
+        raise ValueError("items and --source exclude each other: the source says how many there are")
+    if given.source is not None and given.call is None:
+        raise ValueError("source is for --call: a native action works on numbers")
+    if given.call is not None and given.source is None and given.items is None:
+        raise ValueError("call needs items: --source FILE, or --items N for the numbers below N")
+
+
+def check_plot(given: argparse.Namespace) -> None:
+    """ValueError where no picture can be drawn: told before the measuring."""
+    if given.plot is not None:
+        if not given.plot.lower().endswith((".png", ".svg")):
+            raise ValueError(f"plot must be a path that ends in .png or .svg, got {given.plot!r}")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise ValueError('plot needs matplotlib: pip install "fanwidth[plot]"')
+
+
 # fanwidth sweep
 
 
@@ -63,14 +110,7 @@ def add_sweep(commands: SubParsers) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    what = parser.add_argument_group("what is done to an item (one of these)").add_mutually_exclusive_group(required=True)
-    what.add_argument("--delay", type=given_as.seconds, metavar="S", help="wait S seconds")
-    what.add_argument(
-        "--service", type=given_as.service, metavar="S:C[:Q]", help="S seconds at one of C servers, at most Q queueing"
-    )
-    what.add_argument("--cpu", type=given_as.seconds, metavar="S", help="compute for S seconds")
-    what.add_argument("--noop", action="store_true", help="nothing: the cost of fanwidth itself")
-    what.add_argument("--call", metavar="PKG.MOD:FN", help="call your function, sync or async, with the item")
+    add_action(parser)
     over = parser.add_argument_group("over what (lists: 1,2,4 or 1..10 or 1..1024:geometric)")
     over.add_argument("--items", type=given_as.axis, metavar="LIST", help="how many items (default: 1000, or those of --source)")
     over.add_argument("--source", metavar="FILE", help="items for --call: one per line, or JSON Lines (.jsonl); - is stdin")
@@ -102,7 +142,7 @@ def _sweep(given: argparse.Namespace) -> Table:
     from .sweeps import sweep
 
     _check_together(given)
-    action, setup = _action(given), given_as.function("setup", given.setup) if given.setup else None
+    action, setup = action_of(given), given_as.function("setup", given.setup) if given.setup else None
     # A list of ints would be an axis of sizes, and not the rows of a file.
     items = (given.items or [ITEMS]) if given.source is None else UserList(given_as.read_items(given.source))
     table = sweep(
@@ -126,17 +166,12 @@ def _sweep(given: argparse.Namespace) -> Table:
     if given.plot is not None:
         from . import plot
 
-        plot.save(plot.throughput(table), given.plot)
+        plot.save(plot.throughput(table, ax=plot.blank()), given.plot)
     return table
 
 
 def _check_together(given: argparse.Namespace) -> None:
-    if given.source is not None and given.items is not None:
-        raise ValueError("items and --source exclude each other: the source says how many there are")
-    if given.source is not None and given.call is None:
-        raise ValueError("source is for --call: a native action works on numbers")
-    if given.call is not None and given.source is None and given.items is None:
-        raise ValueError("call needs items: --source FILE, or --items N for the numbers below N")
+    check_source(given)
     if given.limit is None and {"bounded", "chunked"} & set(given.strategy):
         raise ValueError(f"limit is needed by {', '.join(given.strategy)}: for instance --limit 1..64:geometric")
     names = [name for name, _ in given.axis]
@@ -145,23 +180,7 @@ def _check_together(given: argparse.Namespace) -> None:
             raise ValueError(f"axis {name} has an option of its own: --{name.replace('_', '-')}")
         if names.count(name) > 1:
             raise ValueError(f"axis {name} is given twice: all its values belong into one (--axis {name}=1,2)")
-    if given.plot is not None:
-        if not given.plot.lower().endswith((".png", ".svg")):
-            raise ValueError(f"plot must be a path that ends in .png or .svg, got {given.plot!r}")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise ValueError('plot needs matplotlib: pip install "fanwidth[plot]"')
-
-
-def _action(given: argparse.Namespace) -> Any:
-    from .actions import cpu, delay, noop, service
-
-    if given.call is not None:
-        return given_as.function("call", given.call)
-    if given.delay is not None:
-        return delay(given.delay)
-    if given.cpu is not None:
-        return cpu(given.cpu)
-    return noop() if given.noop else service(*given.service)
+    check_plot(given)
 
 
 # fanwidth show
