@@ -181,6 +181,8 @@ def test_a_sweep_is_recommended_from_without_measuring() -> None:
 def test_its_own_table_says_the_same_again(tmp_path: Path) -> None:
     found = recommend(fw.service(fw.exponential(SERVICE), 30), limits=[1, 4, 16, 64])
     assert fw.recommend(found.table).limit == found.limit
+    again = fw.recommend(found.table, tolerance=0.2)
+    assert (again.limit or 0) < (found.limit or 0) and again.table.notes == (again.sentence,)
     for name in ("t.json", "t.csv"):
         (found.table.to_json if name.endswith("json") else found.table.to_csv)(tmp_path / name)
         assert fw.recommend(read_table(tmp_path / name)).limit == found.limit

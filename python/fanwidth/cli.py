@@ -40,7 +40,7 @@ examples:
 """
 
 # For a terminal that knows ASCII alone.
-_ASCII = str.maketrans({"\N{EN DASH}": "-", "\N{MICRO SIGN}": "u", "\N{HORIZONTAL ELLIPSIS}": "~"})
+_ASCII = str.maketrans({"\N{EN DASH}": "-", "\N{MICRO SIGN}": "u", "\N{HORIZONTAL ELLIPSIS}": "~", "\N{SUPERSCRIPT TWO}": "^2"})
 
 
 # Arguments
@@ -83,9 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fanwidth {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     if _unusable is None:
+        from .advice import add_recommend
         from .commands import add_show, add_sweep
 
-        for add in (_add_compare, add_sweep, add_show):
+        for add in (_add_compare, add_sweep, add_recommend, add_show):
             _add_exports(add(commands))
     return parser
 
@@ -214,7 +215,7 @@ def _deliver(table: Table, given: argparse.Namespace) -> bool:
     if to_stdout:
         _write(str(to_stdout[0]("-")).encode())  # as in a file, whatever the terminal's encoding
     else:
-        shown: Callable[[Table], Table] | None = getattr(given, "shown", None)
+        shown: Callable[[Table], object] | None = getattr(given, "shown", None)
         text = str(table if shown is None else shown(table)).rstrip("\n") + "\n"
         _write(_encoded(text, sys.stdout.encoding or "utf-8"))
     return well

@@ -40,9 +40,7 @@ class Recommendation:
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        if self.limit is None:
-            return f"No limit can be recommended: {self.reason}."
-        return f"Use limit={self.limit}: {self.reason}."
+        return _sentence(self.limit, self.reason)
 
     def __str__(self) -> str:
         return evidence_module.text(self)
@@ -210,6 +208,10 @@ def check_limit(
     return LimitCheck(limit, found, reason, bench.table("limit check", check=told))
 
 
+def _sentence(limit: int | None, reason: str) -> str:
+    return f"No limit can be recommended: {reason}." if limit is None else f"Use limit={limit}: {reason}."
+
+
 # Arguments
 
 
@@ -278,10 +280,14 @@ def _points(table: Table) -> tuple[list[Point], bool]:
     return points_from_rows(rows), bool(rows) and {row.get("clock") for row in rows} == {"virtual"}
 
 
-def _annotated(table: Table, **meta: Any) -> Table:
+def _annotated(table: Table, told: dict[str, Any]) -> Table:
+    """The table with the answer in its meta, and as a note in the place of an earlier one."""
+    before = table.meta.get("recommendation")
+    old = _sentence(before["limit"], before["reason"]) if isinstance(before, dict) else None  # type: ignore[arg-type]
+    notes = [*(note for note in table.notes if note != old), _sentence(told["limit"], told["reason"])]
     data = {name: table[name] for name in table.columns}
-    about: dict[str, Any] = {"title": table.title, "notes": table.notes, "complete": table.complete}
-    return Table(table.schema, data, meta={**table.meta, **meta}, **about)
+    meta = {**table.meta, "recommendation": told}
+    return Table(table.schema, data, meta=meta, title=table.title, notes=notes, complete=table.complete)
 
 
 def _short_runs(table: Table, points: Sequence[Point]) -> Iterator[str]:
@@ -341,4 +347,4 @@ def _recommendation(
         "plateau": found.plateau,
         **conditions,
     }
-    return Recommendation(found.limit, found.reason, _annotated(table, recommendation=told), evidence)
+    return Recommendation(found.limit, found.reason, _annotated(table, told), evidence)
