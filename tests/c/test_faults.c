@@ -78,9 +78,27 @@ static void each_allocation_fails(void) {
     }
 }
 
+/* Threads at work hear of a failure of the engine, which needs no more of what they do. */
+static void work_ends_with_a_failed_run(void) {
+  trial t;
+  trial_init(&t, "when_all", "cpu", FW_UNKNOWN, 0);
+  trial_time(&t, "constant", 1000.0 * SECOND, 0);
+  trial_pull(&t, 100); /* more than the columns have room for at first */
+  t.plan.is_virtual = 0;
+  t.plan.max_threads = 3;
+  t.supply.pause_at = 64; /* so that they are at work by then */
+  t.supply.pause_ns = 20 * MS;
+  t.ration.fail_at = 3; /* the columns, the threads, the columns again */
+  trial_run(&t);
+  CHECK_EQUAL(t.rc, -ENOMEM);
+  CHECK_EQUAL(t.ration.refused, 1);
+  trial_close(&t);
+}
+
 int main(int argc, char **argv) {
   is_short = check_short(argc, argv);
   TEST(trial_warm_up);
   TEST(each_allocation_fails);
+  TEST(work_ends_with_a_failed_run);
   return check_report();
 }

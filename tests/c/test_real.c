@@ -167,21 +167,21 @@ static void items_end_while_the_source_is_asked(void) {
 static void a_slow_source_costs_no_cpu_time_after_a_stop(void) {
   trial t;
   init(&t, "bounded", "delay", 100, 50);
-  trial_time(&t, "constant", 40 * MS, 0);
+  trial_time(&t, "constant", 200 * MS, 0);
   trial_pull(&t, 100);
-  t.plan.total_timeout_ns = 20 * MS;
+  t.plan.total_timeout_ns = 100 * MS;
   t.supply.pause_at = 10;
-  t.supply.pause_ns = 400 * MS;
+  t.supply.pause_ns = 600 * MS;
   struct rusage before, after;
   getrusage(RUSAGE_SELF, &before);
   run_cleanly(&t);
   getrusage(RUSAGE_SELF, &after);
-  trial_expect(&t, 0, 0, 10, 0, 90);
   CHECK_EQUAL(t.ledger.stop, FW_STOP_TIMEOUT);
-  CHECK(t.ledger.last_finish_ns < 400 * MS); /* the items did not wait for the source */
+  CHECK_EQUAL(t.ledger.ended[FW_TIMED_OUT], t.ledger.counts.started);
+  CHECK(t.ledger.last_finish_ns < 600 * MS); /* the items did not wait for the source */
   int64_t used_us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
                     after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec;
-  CHECK_AT_MOST(used_us, 200000);
+  CHECK_AT_MOST(used_us, 250000);
   trial_close(&t);
 }
 
@@ -208,8 +208,38 @@ static void cpu_items_run_on_threads_of_the_run(void) {
       CHECK(t.outcome.threads >= 1);
       CHECK_AT_MOST(t.outcome.threads, runs[i].threads);
       CHECK_EQUAL(t.outcome.threads_refused, 0);
+      uint64_t most = t.limit < runs[i].max_threads || t.limit == FW_UNKNOWN ? t.limit : runs[i].max_threads;
+      CHECK_EQUAL(t.ledger.counts.limit, most); /* a ceiling that binds is the limit in force */
       trial_close(&t);
     }
+}
+
+/* Time is CPU time: threads that have to share the CPUs take longer. */
+static void shared_cpus_make_items_take_longer(void) {
+  uint64_t cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+  if (cpus > 16)
+    return; /* too many threads for a test */
+  trial t;
+  init(&t, "bounded", "cpu", 4 * cpus, 4 * cpus);
+  trial_time(&t, "constant", 5 * MS, 0);
+  run_cleanly(&t);
+  trial_expect(&t, 4 * cpus, 0, 0, 0, 0);
+  check_never_early(&t, 20 * MS);
+  trial_close(&t);
+}
+
+/* Pulled items are in flight, and their time runs, while they wait for a thread. */
+static void waiting_for_a_thread_counts(void) {
+  trial t;
+  init(&t, "when_all", "cpu", 5, 0);
+  trial_time(&t, "constant", 20 * MS, 0);
+  trial_pull(&t, 5);
+  t.plan.max_threads = 1;
+  t.plan.item_timeout_ns = 30 * MS;
+  run_cleanly(&t);
+  CHECK(t.ledger.ended[FW_OK] <= 1);
+  CHECK_EQUAL(t.ledger.ended[FW_OK] + t.ledger.ended[FW_TIMED_OUT], 5);
+  trial_close(&t);
 }
 
 static void cpu_items_time_out(void) {
@@ -250,8 +280,7 @@ static void total_timeout_ends_everything(void) {
       run_cleanly(&t);
       CHECK_EQUAL(t.ledger.stop, FW_STOP_TIMEOUT);
       CHECK_EQUAL(t.ledger.ended[FW_OK] + t.ledger.ended[FW_FAILED] + t.ledger.ended[FW_CANCELLED], 0);
-      /* On a busy machine a thread may come too late to start anything. */
-      CHECK(t.ledger.ended[FW_TIMED_OUT] >= 1 || action == 2);
+      CHECK_EQUAL(t.ledger.ended[FW_TIMED_OUT], t.ledger.counts.started); /* none, on a machine busy enough */
       CHECK(t.ledger.last_finish_ns >= 20 * MS || t.ledger.counts.started == 0);
       CHECK_EQUAL(t.ledger.counts.total, 10);
       trial_close(&t);
@@ -289,6 +318,85 @@ static void another_thread_cancels(void) {
     }
 }
 
+/* Neither what is due nor a flag waits for the next tick. A busy machine may be late at any time, but hardly every time: what counts
+   is the best of some tries. */
+enum { TRIES = 6 };
+
+static int64_t best_of(int64_t (*take)(void)) {
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < TRIES && best > 15 * MS; i++) {
+    int64_t took = take();
+    if (took < best)
+      best = took;
+  }
+  return best;
+}
+
+/* From the cancel, 20 ms after the start, to the end of the run. */
+static int64_t cancel_cpu(void) {
+  trial t;
+  init(&t, "bounded", "cpu", 1000, 2);
+  trial_time(&t, "constant", 100 * SECOND, 0);
+  pthread_t thread;
+  pthread_create(&thread, NULL, cancel_later, &t.cancel);
+  trial_run(&t);
+  int64_t took_ns = fw_monotonic_ns() - t.plan.origin_ns - 20 * MS;
+  pthread_join(thread, NULL);
+  trial_close(&t);
+  return took_ns;
+}
+
+/* An item of 1 ms that comes while the settling thread waits for something later, or for nothing. */
+static int64_t first_pulled_item(void) {
+  trial t;
+  init(&t, "bounded", "delay", 1, 2);
+  trial_time(&t, "constant", 1 * MS, 0);
+  trial_pull(&t, 1);
+  t.supply.pause_at = 1;
+  t.supply.pause_ns = 60 * MS;
+  run_cleanly(&t);
+  trial_expect(&t, 1, 0, 0, 0, 0);
+  int64_t took_ns = t.ledger.finish_ns[0] - t.ledger.start_ns[0];
+  trial_close(&t);
+  return took_ns;
+}
+
+/* Ten items of 1 ms one after the other: each end makes room for a pull. */
+static int64_t pulls_one_by_one(void) {
+  trial t;
+  init(&t, "bounded", "delay", 10, 1);
+  trial_time(&t, "constant", 1 * MS, 0);
+  trial_pull(&t, 10);
+  run_cleanly(&t);
+  trial_expect(&t, 10, 0, 0, 0, 0);
+  int64_t took_ns = t.ledger.last_finish_ns;
+  trial_close(&t);
+  return took_ns / 10; /* for each */
+}
+
+static void nothing_waits_for_a_tick(void) {
+  if (is_short)
+    return;
+  CHECK_AT_MOST(best_of(cancel_cpu), 20 * MS);
+  CHECK_AT_MOST(best_of(first_pulled_item), 30 * MS);
+  CHECK_AT_MOST(best_of(pulls_one_by_one), 30 * MS);
+}
+
+/* A downstream goes on while we are kept away from it: what it would have done meanwhile is done when we are back. */
+static void servers_do_not_wait_for_a_late_wake(void) {
+  if (is_short)
+    return;
+  trial t;
+  init(&t, "when_all", "service", 60, 0);
+  trial_time(&t, "constant", 10 * MS, 0);
+  t.tick_sleeps_ns = 450 * MS;
+  run_cleanly(&t);
+  trial_expect(&t, 60, 0, 0, 0, 0);
+  check_never_early(&t, 600 * MS);
+  CHECK(t.ledger.finish_ns[40] - t.ledger.finish_ns[10] < 150 * MS); /* 300 ms, had it begun each when we came */
+  trial_close(&t);
+}
+
 /* About every 50 ms, on the caller's thread (the trial checks that), with the run's lock free. */
 static void ticks_come_and_interrupt(void) {
   for (int action = 0; action < 3; action++)
@@ -302,7 +410,7 @@ static void ticks_come_and_interrupt(void) {
         trial_pull(&t, 100);
       run_cleanly(&t);
       CHECK_EQUAL(t.rc, 0);
-      CHECK_EQUAL(t.ticks, 2);
+      CHECK(t.ticks >= 2); /* one more where the threads are slow to end */
       CHECK_EQUAL(t.ledger.stop, FW_STOP_INTERRUPT);
       CHECK_EQUAL(t.ledger.ended[FW_OK], 0);
       CHECK(t.ledger.last_finish_ns >= 100 * MS);
@@ -431,9 +539,13 @@ int main(int argc, char **argv) {
   TEST(items_end_while_the_source_is_asked);
   TEST(a_slow_source_costs_no_cpu_time_after_a_stop);
   TEST(cpu_items_run_on_threads_of_the_run);
+  TEST(shared_cpus_make_items_take_longer);
+  TEST(waiting_for_a_thread_counts);
   TEST(cpu_items_time_out);
   TEST(total_timeout_ends_everything);
   TEST(another_thread_cancels);
+  TEST(nothing_waits_for_a_tick);
+  TEST(servers_do_not_wait_for_a_late_wake);
   TEST(ticks_come_and_interrupt);
   TEST(a_source_fails);
   TEST(too_few_descriptors_are_an_error);

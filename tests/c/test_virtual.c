@@ -426,6 +426,19 @@ static void cancelled_by_the_source(const char *strategy, const char *action, in
   trial_close(&t);
 }
 
+/* Whoever cancels when all is done comes too late, even where the source has yet to say that it has ended. */
+static void cancelled_after_the_end(void) {
+  for (int summary = 0; summary < 2; summary++) {
+    trial t;
+    init(&t, "bounded", "noop", 1, summary, 10, 4);
+    t.supply.cancel_at = 10;
+    trial_run(&t);
+    trial_expect(&t, 10, 0, 0, 0, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_RUNNING);
+    trial_close(&t);
+  }
+}
+
 static void a_failing_source_stops_the_run(const char *strategy, const char *action, int pulled, int summary) {
   if (!pulled)
     return;
@@ -594,6 +607,7 @@ int main(int argc, char **argv) {
   TEST(timeouts_of_one_moment_go_together);
   TEST(failures_of_each_kind_count);
   TEST(ways_to_be_empty_cancelled_or_failed);
+  TEST(cancelled_after_the_end);
   TEST(a_source_that_misstates_its_length);
   TEST(a_host_may_ask_for_states);
   TEST(a_tick_interrupts_an_endless_run);

@@ -40,18 +40,19 @@ static void ration_release(void *context, void *block, size_t bytes) {
   free(block);
 }
 
-static int tick(void *context, uint64_t done, uint64_t failed) {
-  trial *trial = context;
-  CHECK(pthread_equal(pthread_self(), trial->caller));
-  CHECK(failed <= done);
-  trial->ticks++;
-  return trial->interrupt_at > 0 && trial->ticks >= trial->interrupt_at;
-}
-
 static void sleep_ns(int64_t ns) {
   struct timespec left = {.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
   while (nanosleep(&left, &left) < 0)
     ;
+}
+
+static int tick(void *context, uint64_t done, uint64_t failed) {
+  trial *trial = context;
+  CHECK(pthread_equal(pthread_self(), trial->caller));
+  CHECK(failed <= done);
+  if (trial->ticks++ == 0 && trial->tick_sleeps_ns > 0)
+    sleep_ns(trial->tick_sleeps_ns);
+  return trial->interrupt_at > 0 && trial->ticks >= trial->interrupt_at;
 }
 
 static int pull(void *context, fw_run *run, uint64_t may) {
@@ -64,14 +65,14 @@ static int pull(void *context, fw_run *run, uint64_t may) {
     uint64_t index = supply->pulled;
     if (supply->pause_ns > 0 && (supply->pause_at == index || supply->pause_at == EVERY))
       sleep_ns(supply->pause_ns);
+    if (index == supply->cancel_at)
+      atomic_store(&trial->cancel, 1);
     if (index == supply->raise_at)
       return FW_PULL_FAILED;
     if (index == supply->length) {
       supply->ends++;
       return 0;
     }
-    if (index == supply->cancel_at)
-      atomic_store(&trial->cancel, 1);
     supply->pulled++;
     if (!fw_offer(run, supply->given_ns == NULL ? 0 : supply->given_ns[index]))
       return 1;

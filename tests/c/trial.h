@@ -45,6 +45,7 @@ typedef struct trial {
   fw_memory memory;
   atomic_int cancel;
   uint64_t ticks, interrupt_at; /* the tick of this number interrupts; 0: none */
+  int64_t tick_sleeps_ns;       /* so long does the first tick take */
   pthread_t caller;
 
   int rc; /* of fw_ledger_init or fw_engine_run */

@@ -72,14 +72,21 @@ static void add(twin *pair, fw_entry entry) {
   pair->entries[place] = entry;
 }
 
+uint64_t twin_in_heap(const twin *pair) {
+  uint64_t count = 0;
+  for (int b = 0; b < FW_BUCKETS; b++)
+    count += pair->deadlines.buckets[b].size;
+  return count - pair->deadlines.front;
+}
+
 void twin_push(twin *pair, uint64_t first, uint64_t count, int64_t deadline_ns) {
-  uint64_t heap_size = pair->deadlines.heap_size, length = pair->deadlines.length;
+  uint64_t in_heap = twin_in_heap(pair), length = pair->deadlines.length;
   int refused = pair->refuse, rc = fw_deadlines_push(&pair->deadlines, first, count, deadline_ns);
   if (rc < 0) {
     CHECK_EQUAL(rc, -ENOMEM);
     CHECK(refused && !pair->refuse);
     CHECK_EQUAL(pair->deadlines.length, length);
-    count = pair->deadlines.heap_size - heap_size; /* of a range for the heap, the first ids may be in it */
+    count = twin_in_heap(pair) - in_heap; /* of a range for the heap, the first ids may be in it */
   }
   pair->refuse = 0;
   for (uint64_t i = 0; i < count; i++)

@@ -18,8 +18,11 @@ typedef struct twin {
 void twin_open(twin *pair, int rising);
 void twin_close(twin *pair); /* checks that no memory is held any more */
 
-/* Ids first .. first + count - 1 must not be among those that are pending. */
+/* Ids first .. first + count - 1 must not be among those that are pending, and the deadline not before one that was popped. */
 void twin_push(twin *pair, uint64_t first, uint64_t count, int64_t deadline_ns);
+
+/* How many ids are in the radix heap, not in the ring. */
+uint64_t twin_in_heap(const twin *pair);
 
 /* Takes everything that is due. */
 void twin_pop_due(twin *pair, int64_t due_ns);
