@@ -33,8 +33,9 @@ MOST_ALONE = 3
 SHORTEST_S = 0.3
 """A run of quick items takes more waves until it is so long: what disturbs a machine lasts milliseconds."""
 FEWEST_SIMULATED = 2_000
-MOST_SIMULATED = 200_000
-"""Up to here all limits are simulated with one number of items: the same draws for all."""
+MOST_ITEMS = 200_000
+"""More are only taken where the limit needs them. Up to here all limits are simulated with one number of items: the same
+draws for all."""
 ROWS_PER_SLOT = 2
 """Rows there must be for each slot, as no row is worked on twice at once."""
 FEWEST_LIMITS = 4
@@ -177,7 +178,7 @@ class Bench:
 
     def _simulated_size(self, limit: int) -> int:
         given = 0 if self.items is None else len(self.items)
-        return max(FEWEST_SIMULATED, min(WAVES * self.largest, MOST_SIMULATED), WAVES * limit, given)
+        return max(FEWEST_SIMULATED, min(WAVES * self.largest, MOST_ITEMS), WAVES * limit, given)
 
     def _real_size(self, limit: int) -> int:
         """Whole waves: an even share of seconds and calls, at most 20 waves or 0.3 s, at least 3 waves."""
@@ -191,7 +192,7 @@ class Bench:
             waves = self._rate(limit) * wanted / limit
         if self.max_calls is not None:
             waves = min(waves, (self.max_calls - self.calls) / runs / limit)
-        return limit * max(FEWEST_WAVES, int(waves))
+        return limit * max(FEWEST_WAVES, int(min(waves, MOST_ITEMS / limit)))
 
     # Measuring
 

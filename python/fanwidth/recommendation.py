@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -308,7 +309,8 @@ def _guarded(bench: Bench, kind: str, measured: Callable[[], Found]) -> Found:
     try:
         return measured()
     except BaseException as error:  # what was measured must not be lost, whatever stops the measuring
-        error.table = bench.table(kind, complete=False)  # type: ignore[attr-defined]
+        with contextlib.suppress(AttributeError):  # an exception of the user's may have no room for it
+            error.table = bench.table(kind, complete=False)  # type: ignore[attr-defined]
         raise
     finally:
         bench.close()

@@ -103,6 +103,8 @@ def knee(
     below = max((point.limit for point in ordered if point.limit < answer.limit), default=None)
     flat = below is None and len(allowed) > 1 and min_throughput is None
     reason = _why(answer.limit, below, exp(choice.plateau), interval, rule, flat=flat)
+    if survey.bounded and min_throughput is None and answer is allowed[-1]:
+        reason += f"; {_broken(ordered[ordered.index(answer) + 1], rule)}"
     return Knee(
         answer.limit,
         "flat" if flat else "ok",
@@ -177,6 +179,13 @@ def _why(limit: int, below: int | None, plateau: float, interval: tuple[int, int
     if below is not None and wide(below, limit, 0.25):
         reason += f"; nothing between {below} and {limit} was measured"
     return reason
+
+
+def _broken(point: Point, rule: Rule) -> str:
+    """Which condition a limit breaks."""
+    if rule.fails(point):
+        return f"{point.limit} fails {in_percent(point.failure_rate)} of its items"
+    return f"{point.limit} has a p99 of {point.p99:.4g} s" if point.p99 is not None else f"the p99 of {point.limit} is not known"
 
 
 def _nothing_allowed(points: Sequence[Point], rule: Rule) -> str:
