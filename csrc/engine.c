@@ -1,12 +1,13 @@
 /* engine: one run, from the first pull to the last end. The only file that runs a loop.
 
-   Without a source every turn settles what is due, starts what may start, and rests until the next deadline:
+   Without a source it starts what may start, settles what is due, and rests until the next deadline:
 
        while True:
-           settle(due=now)                      # ends items; may stop the run
            if strategy.may_start(counts): start(a batch of them at one reading of the clock)
-           elif nothing in flight: break
-           else: rest(until=next deadline)      # libuv on the real clock, a jump on the virtual one
+           else:
+               settle(due=now)                      # ends items, which makes room; may stop the run
+               if nothing in flight and nothing left: break
+               if not strategy.may_start(counts): rest(until=next deadline)  # libuv, or a jump of the virtual clock
 
    A source is asked on the caller's thread and may take its time, so on the real clock a second thread settles and rests while
    the caller pulls and starts. Blocking actions have threads of their own (crew.c); the caller pulls for them or just waits. */
@@ -204,6 +205,14 @@ static uint64_t batch(const fw_plan *plan) {
   return plan->is_virtual ? VIRTUAL_BATCH : REAL_BATCH;
 }
 
+/* What has to end goes before what may start; else starting comes first, so that no slot is idle while others are settled. */
+static uint64_t may_start(const fw_run *run) {
+  const fw_plan *plan = run->plan;
+  if (run->ledger->stop || fw_cancelled(plan) || fw_clock_now(&run->clock) >= plan->total_timeout_ns)
+    return 0;
+  return fw_admit(plan->strategy, run->ledger->counts);
+}
+
 /* The whole run on the caller's thread. */
 static int run_alone(fw_run *run) {
   const fw_plan *plan = run->plan;
@@ -211,25 +220,23 @@ static int run_alone(fw_run *run) {
   for (uint64_t turns = 0;; turns++) {
     if (!plan->is_virtual || turns % TURNS_PER_LOOK == 0)
       attend(run);
-    int rc = settle(run, fw_clock_now(&run->clock));
-    if (rc < 0)
-      return rc;
-    uint64_t may = ledger->stop ? 0 : fw_admit(plan->strategy, ledger->counts);
+    uint64_t may = may_start(run);
+    int rc = 0;
     if (may > 0 && plan->host.pull != NULL) {
       pull(run, may);
-      if (run->error < 0)
-        return run->error;
+      rc = run->error;
     } else if (may > 0) {
-      /* Read again, for the ends that made room have been stamped meanwhile: in the samples, too, nobody starts before them. */
       uint64_t most = batch(plan);
       rc = start(run, may < most ? may : most, fw_clock_now(&run->clock));
-      if (rc < 0)
-        return rc;
-    } else if (fw_in_flight(ledger) == 0) {
-      return 0;
     } else {
-      rest(run);
+      rc = settle(run, fw_clock_now(&run->clock));
+      if (rc == 0 && fw_in_flight(ledger) == 0 && (ledger->stop || exhausted(run)))
+        return 0;
+      if (rc == 0 && fw_in_flight(ledger) > 0 && may_start(run) == 0)
+        rest(run);
     }
+    if (rc < 0)
+      return rc;
   }
 }
 

@@ -116,9 +116,12 @@ int fw_servers_settle(fw_run *run, int64_t due_ns) {
     fw_range done;
     if (ended % FW_STAMP_EVERY == 0)
       now_ns = fw_clock_now(&run->clock);
-    if (fw_deadlines_pop(&run->deadlines, due_ns < given_up ? due_ns : given_up, &done)) {
+    int rc = fw_deadlines_pop(&run->deadlines, due_ns < given_up ? due_ns : given_up, &done);
+    if (rc < 0)
+      return rc;
+    if (rc > 0) {
       for (uint64_t i = 0; i < done.count; i++) {
-        int rc = finish_service(run, done.first + i, done.deadline_ns, now_ns);
+        rc = finish_service(run, done.first + i, done.deadline_ns, now_ns);
         if (rc < 0)
           return rc;
       }

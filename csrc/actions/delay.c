@@ -37,7 +37,11 @@ static int64_t started_at(fw_run *run, uint64_t id, int64_t deadline_ns) {
 static int delay_settle(fw_run *run, int64_t due_ns) {
   int64_t now_ns = fw_clock_now(&run->clock);
   fw_range due;
-  for (uint64_t ended = 0, stamped = 0; ended < FW_SETTLE_AT_MOST && fw_deadlines_pop(&run->deadlines, due_ns, &due);) {
+  int rc = 0;
+  for (uint64_t ended = 0, stamped = 0; ended < FW_SETTLE_AT_MOST; ended += due.count) {
+    rc = fw_deadlines_pop(&run->deadlines, due_ns, &due);
+    if (rc <= 0)
+      break;
     uint64_t first = due.first & ~FW_LATE;
     if (ended - stamped >= FW_STAMP_EVERY) {
       now_ns = fw_clock_now(&run->clock);
@@ -48,9 +52,8 @@ static int delay_settle(fw_run *run, int64_t due_ns) {
     uint64_t step = uses_slots(run) ? 1 : due.count;
     for (uint64_t id = first; id < first + due.count; id += step)
       fw_ledger_finish(run->ledger, id, step, started_at(run, id, due.deadline_ns), now_ns, state);
-    ended += due.count;
   }
-  return 0;
+  return rc < 0 ? rc : 0;
 }
 
 static int delay_open(fw_run *run) {
