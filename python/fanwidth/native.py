@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from . import _core, machine
@@ -80,15 +80,57 @@ def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *
     )
 
 
-def read_ahead(source: Source) -> tuple[list[Any], BaseException | None]:
-    """The whole source of when_all, and what it raised. A loop of bytecode, so that Ctrl-C ends even an endless one."""
-    items: list[Any] = []
+def _iterator(items: Any) -> Iterator[Any]:
+    """Where making the iterator raises, that is what the source raises when it is first asked."""
     try:
-        for item in source.items:
-            items.append(item)
+        return iter(items)
+    except Exception as error:
+        return _raising(error)
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    def ask() -> Any:
+        raise error
+
+    return iter(ask, None)
+
+
+def close(iterator: Any) -> BaseException | None:
+    """Closes a generator, and gives what that raised. Not a file, which also has a close(): that one is the caller's."""
+    try:
+        if isinstance(iterator, Generator):
+            iterator.close()
     except BaseException as error:
-        return items, error
-    return items, None
+        return error
+    return None
+
+
+def read_ahead(source: Source, over: Callable[[], bool] | None = None) -> tuple[list[Any], BaseException | None]:
+    """The whole source of when_all, or what it gave until the run was `over`; and what it raised.
+
+    A loop of bytecode, so that Ctrl-C ends even an endless one.
+    """
+    items: list[Any] = []
+    iterator = None
+    try:
+        iterator = iter(source.items)
+        for item in iterator:
+            items.append(item)
+            if over is not None and over():
+                break
+    except BaseException as error:
+        return items, close(iterator) or error
+    return items, close(iterator)
+
+
+def _over(options: Options, origin_ns: int) -> Callable[[], bool] | None:
+    """Whether a source is being read in vain: what may stop a run stops this, too."""
+    cancel, total_ns = options.cancel, _ns(options.total_timeout) if options.clock == "real" else None
+    if cancel is None and total_ns is None:
+        return None
+    return lambda: (
+        (cancel is not None and cancel.cancelled) or (total_ns is not None and _core.clock_ns() - origin_ns >= total_ns)
+    )
 
 
 def never_started(source: Source, read: int, raised: BaseException) -> Record:
@@ -110,21 +152,23 @@ def execute(
     origin_ns = _core.clock_ns()
     counted = source.counted and not action.item_is_time
     if not counted and options.reads_ahead:
-        items, raised = read_ahead(source)
+        over = _over(options, origin_ns)
+        items, raised = read_ahead(source, over)
         if raised is not None:
             return never_started(source, len(items), raised), Source(items, len(items))
-        source = Source(items, len(items))
+        cut_short = over is not None and over()
+        source = Source(items, max(len(items), source.total or 0) if cut_short else len(items))
         if action.item_is_time:
             drawn = ("per_item", 0.0, 0.0, _times(items))
     pulled = not counted and not options.reads_ahead
-    iterator = iter(source.items) if pulled else None
+    iterator = _iterator(source.items) if pulled else None
     given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
     try:
         facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
     finally:
-        if isinstance(iterator, Generator):  # not a file, which also has a close(): that one is the caller's
-            iterator.close()
+        raised = close(iterator)
     record = to_record(facts, action, source, options)
+    record.raised = record.raised or raised
     if drawn[0] == "per_item":
         record.drawn_ns = drawn[3]
     return record, source

@@ -173,7 +173,10 @@ def execute(action: Action, source: Source, options: Options) -> Run:
         raise
     if report is not None:
         counts = record.ledger.counts
-        report.close(sum(counts[:4]), counts[1] + counts[2])
+        try:
+            report.close(sum(counts[:4]), counts[1] + counts[2])
+        except BaseException as error:  # no less than what a job or the source raises, it must not take the run along
+            record.raised = record.raised or error
     return finish(record, action, source, options)
 
 
