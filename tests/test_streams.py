@@ -88,6 +88,14 @@ def test_each_item_comes_once(gather: Any, ordered: bool, action: Any, source: A
     assert run.counts.total == 500
 
 
+@pytest.mark.parametrize("action", [fails_at_2, fails_at_2_async], ids=["threads", "asyncio"])
+def test_the_end_is_found_though_all_wait_for_the_consumer(action: Any) -> None:
+    for items in range(12):  # among them those whose last item fills the buffer, so that nobody is at work when it is emptied
+        with fw.stream(action, items, limit=4, buffer=4) as outcomes:
+            time.sleep(0.005)
+            assert len(list(outcomes)) == items
+
+
 @pytest.mark.parametrize("strategy", ["for_each", "when_all", "bounded", "chunked"])
 def test_a_stream_may_be_empty(gather: Any, strategy: str) -> None:
     limit = {} if strategy == "when_all" else {"limit": 2}

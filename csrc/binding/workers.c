@@ -73,7 +73,7 @@ static uint64_t ready(const FeedObject *feed) {
   uint64_t count = feed->offered.count;
   if (!feed->by_offer) {
     uint64_t left = feed->known - feed->ledger->counts.started; /* of an unknown length: more than any limit */
-    if (left == 0 && feed->alive == 0)
+    if (left == 0 && (feed->alive == 0 || feed->parked_count > 0))
       left = 1; /* somebody has to ask the source for its end */
     count = fw_feed_may_start(feed);
     count = feed->ended ? 0 : count < left ? count : left;

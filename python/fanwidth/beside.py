@@ -25,6 +25,9 @@ from .threads import Crew, facts, most_threads
 
 Cancelled = asyncio.CancelledError | None
 
+_BREATH_SECONDS = 0.005
+"""The most time for which starting threads keeps the caller's loop from everything else."""
+
 
 async def run(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> Run:
     """A run on the loop that is running."""
@@ -105,6 +108,7 @@ async def _attend(feed: Feed, crew: Crew, report: Report | None) -> Cancelled:
     """As the calling thread does it in threads.py, but without ever waiting on the loop's thread."""
     loop = asyncio.get_running_loop()
     cancelled: Cancelled = None
+    breathed = loop.time()
     while True:
         rung = loop.create_future()
         feed.listener = partial(loop.call_soon_threadsafe, resolve, rung)
@@ -113,10 +117,13 @@ async def _attend(feed: Feed, crew: Crew, report: Report | None) -> Cancelled:
             return cancelled
         if event == "hire":
             crew.start()
+            if loop.time() - breathed < _BREATH_SECONDS:
+                continue
         else:
             report_progress(feed, report)
         try:
             await asyncio.wait([rung], timeout=0 if event == "hire" else TICK_SECONDS)
+            breathed = loop.time()
         except asyncio.CancelledError as error:
             cancelled = error
             feed.stop(CANCEL)

@@ -298,14 +298,14 @@ def _run_beside(session: Session, report: Report | None) -> None:
                 feed.abandon()
                 return
             interrupt = error
-            for loop in loops:
-                with suppress(RuntimeError):  # it has closed just now
-                    loop.call_soon_threadsafe(feed.stop, INTERRUPT, error)
+        if interrupt is not None and loops:  # it may come before the loop is there
+            with suppress(RuntimeError):  # it has closed just now
+                loops.pop().call_soon_threadsafe(feed.stop, INTERRUPT, interrupt)
     try:
         thread.join()
     except KeyboardInterrupt as error:
         interrupt = error
-    if interrupt is not None:  # it may have come before the loop was there, or when it was gone
+    if interrupt is not None:  # it may have come when the loop was gone
         feed.stop(INTERRUPT, interrupt)
     for failure in errors:
         feed.stop(SOURCE, failure)
