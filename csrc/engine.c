@@ -246,12 +246,11 @@ static void settler(void *argument) {
   uv_mutex_lock(&run->lock);
   while (!run->over) {
     int64_t now_ns = fw_clock_now(&run->clock);
-    int rc = settle(run, now_ns);
-    if (rc < 0)
-      run->error = rc;
+    if (run->error == 0) /* else what is pending may be there twice */
+      run->error = settle(run, now_ns);
     uv_cond_signal(&run->changed);
     int64_t until_ns = FW_NEVER, last_ns = run->plan->total_timeout_ns;
-    if (fw_in_flight(run->ledger) > 0) /* deadlines of abandoned items are still there */
+    if (fw_in_flight(run->ledger) > 0 && run->error == 0) /* deadlines of abandoned items are still there */
       until_ns = run->plan->action->next(run, SLACK_NS);
     if (until_ns > last_ns && !run->ledger->stop)
       until_ns = last_ns;
