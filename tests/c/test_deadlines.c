@@ -1,7 +1,8 @@
-/* test_deadlines: the ring, the heap and both together against a sorted list, by hand and on long random walks. */
+/* test_deadlines: the ring, the radix heap and both together against a sorted list, by hand and on long random walks. */
 #include "check.h"
 #include "twin.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static uint64_t operations = 100000;
@@ -146,6 +147,58 @@ static void equal_deadlines_of_ring_and_heap_come_by_id(void) {
   twin_close(&pair);
 }
 
+static void check_order(twin *pair, const uint64_t *ids, int count) {
+  for (int i = 0; i < count; i++) {
+    fw_range range = {.count = 0};
+    CHECK_EQUAL(fw_deadlines_pop(&pair->deadlines, FW_NEVER, &range), 1);
+    CHECK_EQUAL(range.first, ids[i]);
+  }
+  CHECK_EQUAL(fw_deadlines_next(&pair->deadlines), FW_NEVER);
+  pair->size = 0;
+}
+
+/* Of equal deadlines the ring's come first, then the others as they came, whatever their ids: the same in every run. */
+static void equal_deadlines_come_in_a_fixed_order(void) {
+  twin pair;
+  twin_open(&pair, 0);
+  twin_push(&pair, 0, 1, 10); /* ring */
+  twin_push(&pair, 2, 1, 20); /* ring */
+  twin_push(&pair, 3, 1, 10); /* heap, as all that follow */
+  twin_push(&pair, 9, 1, 7);
+  twin_push(&pair, 4, 1, 10);
+  twin_push(&pair, 1, 1, 10);
+  twin_push(&pair, 8, 1, 7);
+  CHECK_EQUAL(pair.deadlines.length, 2);
+  static const uint64_t order[] = {9, 8, 0, 3, 4, 1, 2};
+  check_order(&pair, order, 7);
+  twin_close(&pair);
+}
+
+/* Deadlines that differ from the one taken last in each of the bits, while time goes on from one to the next. */
+static void every_distance_in_time(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  int64_t now = 12345;
+  uint64_t id = 1;
+  twin_push(&pair, 0, 1, INT64_MAX - 1); /* in the ring: all others come before it */
+  for (int bit = 0; bit < 61; bit++) {
+    for (int near = -1; near <= 1; near++)
+      twin_push(&pair, 2 * id++, 1, now + (INT64_C(1) << bit) + near);
+    int64_t turned = now ^ (INT64_C(1) << bit);
+    twin_push(&pair, 2 * id++, 1, turned < now ? now : turned);
+    twin_check(&pair, 2);
+    for (int i = 0; i < 15 && bit % 7 == 6; i++) {
+      now = fw_deadlines_next(&pair.deadlines);
+      CHECK(twin_pop(&pair, now));
+      twin_check(&pair, 2);
+    }
+  }
+  CHECK(twin_in_heap(&pair) > 100);
+  twin_pop_due(&pair, FW_NEVER);
+  CHECK_EQUAL(pair.size, 0);
+  twin_close(&pair);
+}
+
 /* The ring grows while it is wrapped round. */
 static void a_wrapped_ring_grows(void) {
   for (int offset = 0; offset < 40; offset++) {
@@ -207,6 +260,43 @@ static void no_memory_leaves_what_there_was(void) {
   twin_close(&pair);
 }
 
+/* To take may need memory as well, for what has come nearer. Without it the run is at its end, and all is given back. */
+static void a_pop_without_memory(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  twin_push(&pair, 0, 1, 100000);
+  for (uint64_t id = 1; id < 100; id++)
+    twin_push(&pair, id, 1, 90000 - (int64_t)id * 7);
+  pair.refuse = 1;
+  fw_range range;
+  CHECK_EQUAL(fw_deadlines_pop(&pair.deadlines, FW_NEVER, &range), -ENOMEM);
+  twin_close(&pair);
+}
+
+/* A bucket that was large gives its memory back when it is empty: a long run must not keep what its busiest moment took. */
+static void large_buckets_give_back(void) {
+  twin pair;
+  twin_open(&pair, 1);
+  enum { MANY = 200000 };
+  fw_deadlines *d = &pair.deadlines;
+  CHECK_EQUAL(fw_deadlines_push(d, 0, 1, INT64_C(1) << 40), 0);
+  for (uint64_t id = 1; id <= MANY; id++)
+    CHECK_EQUAL(fw_deadlines_push(d, id, 1, (INT64_C(1) << 30) + (int64_t)(id * 7919 % MANY)), 0);
+  size_t most = pair.arena.bytes;
+  int64_t last_ns = 0;
+  for (uint64_t i = 0; i < MANY; i++) {
+    fw_range range = {.count = 0};
+    CHECK_EQUAL(fw_deadlines_pop(d, FW_NEVER, &range), 1);
+    CHECK_EQUAL(range.count, 1);
+    CHECK(range.deadline_ns >= last_ns);
+    last_ns = range.deadline_ns;
+  }
+  CHECK_EQUAL(fw_deadlines_next(d), INT64_C(1) << 40);
+  CHECK(pair.arena.peak_bytes < 3 * most); /* while one bucket moves down into the others */
+  CHECK(pair.arena.bytes < most / 2);
+  twin_close(&pair);
+}
+
 int main(int argc, char **argv) {
   if (check_short(argc, argv))
     operations = 5000;
@@ -214,9 +304,13 @@ int main(int argc, char **argv) {
   TEST(equal_deadlines_are_one_range);
   TEST(falling_deadlines_go_to_the_heap);
   TEST(equal_deadlines_of_ring_and_heap_come_by_id);
+  TEST(equal_deadlines_come_in_a_fixed_order);
+  TEST(every_distance_in_time);
   TEST(a_wrapped_ring_grows);
   TEST(neighbours_share_a_wake);
   TEST(no_memory_leaves_what_there_was);
+  TEST(a_pop_without_memory);
+  TEST(large_buckets_give_back);
   TEST(random_walks);
   return check_report();
 }

@@ -78,6 +78,32 @@ static void each_allocation_fails(void) {
     }
 }
 
+/* While the source is asked for its end the settling thread is on its own: when it gets no memory, it must leave alone what it may
+   have moved in part. */
+static void the_settling_thread_gets_no_memory(void) {
+  static char text[80];
+  uint64_t at = 1, refused = 1;
+  for (; refused > 0 && at < 1000; at++) {
+    snprintf(text, sizeof text, "allocation %d", (int)at);
+    check_context(text);
+    trial t;
+    trial_init(&t, "bounded", "delay", FW_UNKNOWN, 200);
+    trial_time(&t, "uniform", 0, 3e6);
+    trial_pull(&t, 200);
+    t.plan.is_virtual = 0;
+    t.supply.pause_at = 200;
+    t.supply.pause_ns = 5 * MS;
+    t.ration.fail_at = at;
+    trial_run(&t);
+    CHECK_EQUAL(t.rc, t.ration.refused > t.ration.refused_shrinks ? -ENOMEM : 0);
+    refused = t.ration.refused;
+    trial_close(&t);
+    if (is_short)
+      at += 2;
+  }
+  CHECK(at > 5 && at < 1000);
+}
+
 /* Threads at work hear of a failure of the engine, which needs no more of what they do. */
 static void work_ends_with_a_failed_run(void) {
   trial t;
@@ -99,6 +125,7 @@ int main(int argc, char **argv) {
   is_short = check_short(argc, argv);
   TEST(trial_warm_up);
   TEST(each_allocation_fails);
+  TEST(the_settling_thread_gets_no_memory);
   TEST(work_ends_with_a_failed_run);
   return check_report();
 }

@@ -226,6 +226,7 @@ void trial_run(trial *trial) {
     CHECK_EQUAL(open_descriptors(), descriptors);
     check_threads_end(threads);
   }
+  CHECK(trial->ledger.counts.finished <= trial->ledger.counts.started); /* whatever the end, no item ended twice */
   if (trial->rc == 0)
     check_run_holds(trial);
 }
