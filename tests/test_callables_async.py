@@ -476,6 +476,19 @@ def test_what_an_async_setup_raises_ends_the_run() -> None:
     assert caught.value.run.counts.not_started == 2  # type: ignore[attr-defined]
 
 
+def test_total_timeout_bounds_an_async_setup_too() -> None:
+    async def setup() -> str:
+        await asyncio.sleep(10)
+        return "never"
+
+    async def use(item: int, value: str) -> str:
+        return value
+
+    with pytest.raises(fw.RunTimeout) as caught:
+        fw.bounded(use, 2, limit=2, setup=setup, total_timeout=0.05)
+    assert caught.value.run.counts.not_started == 2
+
+
 # --- the same schedule as the engine's: see contract/ for every statement; here order and times, by property
 
 

@@ -28,16 +28,35 @@ static int open_results(FeedObject *self) {
 }
 
 static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"action",       "iterator",      "strategy",     "limit",           "known",
-                          "by_offer",     "runs_bytecode", "samples",      "results",         "failures_kept",
-                          "max_failures", "buffer",        "cancel",       "item_timeout",    "total_timeout",
-                          "has_setup",    "drains",        "most_threads", "cancelled_error", NULL};
+  static char *names[] = {"action",
+                          "iterator",
+                          "strategy",
+                          "limit",
+                          "known",
+                          "by_offer",
+                          "runs_bytecode",
+                          "samples",
+                          "results",
+                          "failures_kept",
+                          "max_failures",
+                          "buffer",
+                          "cancel",
+                          "item_timeout",
+                          "total_timeout",
+                          "item_timeout_text",
+                          "total_timeout_text",
+                          "has_setup",
+                          "drains",
+                          "most_threads",
+                          "cancelled_error",
+                          NULL};
   PyObject *action, *iterator, *limit, *known, *kept, *failures, *buffer, *cancel, *item_timeout, *total_timeout, *threads,
       *error;
+  PyObject *item_text, *total_text;
   int strategy, by_offer, runs_bytecode, samples, results, has_setup, drains;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO$iOOppppOOOOOOppOO:Feed", names, &action, &iterator, &strategy, &limit,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO$iOOppppOOOOOOUUppOO:Feed", names, &action, &iterator, &strategy, &limit,
                                    &known, &by_offer, &runs_bytecode, &samples, &results, &kept, &failures, &buffer, &cancel,
-                                   &item_timeout, &total_timeout, &has_setup, &drains, &threads, &error))
+                                   &item_timeout, &total_timeout, &item_text, &total_text, &has_setup, &drains, &threads, &error))
     return NULL;
   PyObject *module = PyType_GetModule(type);
   FeedObject *self = module == NULL ? NULL : (FeedObject *)type->tp_alloc(type, 0);
@@ -80,6 +99,8 @@ static PyObject *feed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   self->iterator = or_null(iterator);
   self->token = or_null(cancel);
   self->cancelled_error = or_null(error);
+  self->item_timeout_text = Py_NewRef(item_text);
+  self->total_timeout_text = Py_NewRef(total_text);
   self->by_offer = by_offer;
   self->runs_bytecode = runs_bytecode;
   self->has_setup = has_setup;
@@ -103,7 +124,7 @@ fail:
   DO((self)->results)                                                                                                         \
   DO((self)->failures) DO((self)->raised) DO((self)->outbox) DO((self)->token) DO((self)->listener) DO((self)->reader)        \
       DO((self)->closer) DO((self)->worker_type) DO((self)->create_task) DO((self)->create_future) DO((self)->source_context) \
-          DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->setup_value) DO((self)->governor)
+          DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->item_timeout_text) DO((self)->total_timeout_text) DO((self)->setup_value) DO((self)->governor)
 
 static int feed_traverse(FeedObject *self, visitproc visit, void *arg) {
 #define VISIT(field) Py_VISIT(field);

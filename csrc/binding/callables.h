@@ -68,8 +68,9 @@ struct FeedObject {
   int64_t deadline_ns;     /* of the run since its start, FW_NEVER: none */
   int64_t item_timeout_ns; /* FW_NEVER: none */
   double item_timeout;     /* the same in seconds */
-  int abandoned;           /* nobody reads this feed any more: what is still running leaves no trace */
-  int handing_over;        /* an action returned an awaitable: threads take no more, the asyncio driver goes on */
+  PyObject *item_timeout_text, *total_timeout_text; /* both in seconds, as messages have them */
+  int abandoned;                                    /* nobody reads this feed any more: what is still running leaves no trace */
+  int handing_over; /* an action returned an awaitable: threads take no more, the asyncio driver goes on */
 
   /* Whom to tell; each is called once and forgotten. */
   PyObject *listener; /* the driver waits for something to do */
@@ -78,6 +79,7 @@ struct FeedObject {
 
   /* Threads (threads.c). */
   uint64_t hired;      /* threads that have been asked for and have not left */
+  uint64_t hired_ever; /* and those that have */
   uint64_t starting;   /* of those: have not come for an item yet */
   uint64_t working;    /* of those: are in work() */
   uint64_t most_hired; /* no more threads than this */
@@ -131,10 +133,6 @@ int fw_feed_take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns);
 PyObject *fw_feed_call(FeedObject *feed, fw_ticket *ticket, PyObject *value); /* value NULL: no second argument */
 int fw_feed_pull(FeedObject *feed, PyObject **item);                          /* 1: an item; 0: the source has ended or failed */
 int fw_feed_offer(FeedObject *feed, PyObject *item);
-/* Ends the ticket's item and empties the ticket. Both values may be NULL and are stolen. */
-void fw_feed_finish(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception);
-void fw_feed_finish_raised(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, PyObject *exception); /* stolen */
-int fw_ends_run(PyObject *exception); /* SystemExit and KeyboardInterrupt of a job do */
 void fw_feed_stop(FeedObject *feed, int cause);
 void fw_feed_raise(FeedObject *feed, int cause, PyObject *exception); /* it ends the run; stolen */
 void fw_feed_kick(FeedObject *feed);                 /* something may have become possible: tells those who wait */
@@ -144,8 +142,14 @@ void fw_feed_end(FeedObject *feed);                  /* nothing more will be off
 void fw_feed_abandon(FeedObject *feed);
 void fw_feed_tell(PyObject **whom);                        /* calls it and forgets it */
 void fw_feed_discard(FeedObject *feed, fw_ticket *ticket); /* an item whose awaitable nobody will await */
-PyObject *fw_timeout_error(const FeedObject *feed, uint64_t index, PyObject *cause); /* cause is stolen, may be NULL */
 int fw_is_awaitable(PyObject *object);
+
+/* ends.c */
+/* Ends the ticket's item and empties the ticket. Both values may be NULL and are stolen. */
+void fw_feed_finish(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception);
+void fw_feed_finish_raised(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, PyObject *exception); /* stolen */
+int fw_ends_run(PyObject *exception); /* SystemExit and KeyboardInterrupt of a job do */
+PyObject *fw_timeout_error(const FeedObject *feed, uint64_t index, PyObject *cause); /* cause is stolen, may be NULL */
 
 /* tickets.c */
 int fw_queue_push(fw_queue *queue, fw_ticket ticket); /* takes the references over; 0, or -1 with an exception set */

@@ -9,7 +9,7 @@
 */
 #include "callables.h"
 
-enum { TRACEBACKS_KEPT = 100, SIGNALS_EVERY = 1024 };
+enum { SIGNALS_EVERY = 1024 };
 
 /* As inspect.isawaitable has it. */
 int fw_is_awaitable(PyObject *object) {
@@ -236,39 +236,29 @@ static int drop(FeedObject *feed, fw_ticket *ticket, int was_offered) {
   return FW_END;
 }
 
+/* Numbers the item and stamps its start. Nothing in here can let another thread have the GIL, so that numbers are those of the
+   source and start times never fall; where several threads take, `now_ns` may be older than another's start. */
 static int start(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
-  uint64_t index = feed->ledger->counts.started;
-  ticket->context = PyContext_Copy(feed->context);
-  if (ticket->context == NULL)
+  ticket->index = feed->ledger->counts.started;
+  ticket->start_ns = feed->working > 0 ? fw_feed_now(feed) : now_ns;
+  if (feed->results != NULL && ticket->index >= (uint64_t)PyList_GET_SIZE(feed->results) &&
+      PyList_Append(feed->results, Py_None) < 0)
     return -1;
-  if (feed->results != NULL && index >= (uint64_t)PyList_GET_SIZE(feed->results) && PyList_Append(feed->results, Py_None) < 0)
-    return -1;
-  if (fw_ledger_start(feed->ledger, 1, now_ns) < 0) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  ticket->index = index;
-  ticket->start_ns = now_ns;
-  return 0;
+  if (fw_ledger_start(feed->ledger, 1, ticket->start_ns) == 0)
+    return 0;
+  PyErr_NoMemory();
+  return -1;
 }
 
-static int take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
-  fw_feed_look(feed, now_ns);
-  if (feed->returned.count > 0 && !feed->handing_over) {
-    *ticket = fw_queue_pop(&feed->returned);
-    return FW_TAKEN;
-  }
+static int take_with(FeedObject *feed, PyObject *context, fw_ticket *ticket, int64_t now_ns) {
   if (fw_feed_over(feed) || feed->handing_over)
     return FW_END;
-  if (fw_feed_may_start(feed) == 0)
-    return FW_WAIT;
   int was_offered = feed->offered.count > 0;
+  if (fw_feed_may_start(feed) == 0 || (feed->by_offer && !was_offered))
+    return FW_WAIT;
   if (was_offered) {
     *ticket = fw_queue_pop(&feed->offered);
-  } else if (feed->by_offer) {
-    return FW_WAIT;
   } else {
-    *ticket = (fw_ticket){0};
     if (!fw_feed_pull(feed, &ticket->item))
       return FW_END;
     if (feed->runs_bytecode) {
@@ -278,11 +268,35 @@ static int take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
     if (feed->ledger->stop != FW_RUNNING)
       return drop(feed, ticket, was_offered);
   }
+  ticket->context = Py_NewRef(context);
   if (start(feed, ticket, now_ns) == 0)
     return FW_TAKEN;
+  PyObject *error = fw_catch();
   drop(feed, ticket, was_offered);
-  fw_feed_raise(feed, FW_STOP_SOURCE, fw_catch());
+  fw_feed_raise(feed, FW_STOP_SOURCE, error);
   return FW_END;
+}
+
+static int take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
+  fw_feed_look(feed, now_ns);
+  if (feed->returned.count > 0 && !feed->handing_over) {
+    *ticket = fw_queue_pop(&feed->returned);
+    return FW_TAKEN;
+  }
+  *ticket = (fw_ticket){0};
+  if (fw_feed_over(feed) || feed->handing_over)
+    return FW_END;
+  if (fw_feed_may_start(feed) == 0)
+    return FW_WAIT;
+  /* A new object may start the garbage collector, whose finalizers may let other threads run: all is decided after that. */
+  PyObject *context = PyContext_Copy(feed->context);
+  if (context == NULL) {
+    fw_feed_raise(feed, FW_STOP_SOURCE, fw_catch());
+    return FW_END;
+  }
+  int rc = take_with(feed, context, ticket, now_ns);
+  Py_DECREF(context);
+  return rc;
 }
 
 int fw_feed_take(FeedObject *feed, fw_ticket *ticket, int64_t now_ns) {
@@ -301,92 +315,4 @@ PyObject *fw_feed_call(FeedObject *feed, fw_ticket *ticket, PyObject *value) {
   if (PyContext_Exit(ticket->context) < 0)
     Py_CLEAR(result);
   return result;
-}
-
-/* A run may have more failures than fit into memory with all that their frames hold. */
-static int keep_failure(FeedObject *feed, const fw_ticket *ticket, PyObject *exception) {
-  uint64_t kept = (uint64_t)PyList_GET_SIZE(feed->failures);
-  if (kept >= TRACEBACKS_KEPT && PyException_SetTraceback(exception, Py_None) < 0)
-    return -1;
-  if (kept >= feed->failures_kept)
-    return 0;
-  PyObject *row = Py_BuildValue("(KOO)", (unsigned long long)ticket->index, ticket->item, exception);
-  int rc = row == NULL ? -1 : PyList_Append(feed->failures, row);
-  Py_XDECREF(row);
-  return rc;
-}
-
-/* (index, item, state, result, exception, start_ns, finish_ns) */
-static int put_out(FeedObject *feed, const fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception) {
-  PyObject *row =
-      Py_BuildValue("(KOiOOLL)", (unsigned long long)ticket->index, ticket->item, state, result == NULL ? Py_None : result,
-                    exception == NULL ? Py_None : exception, (long long)ticket->start_ns, (long long)now_ns);
-  int rc = row == NULL ? -1 : PyList_Append(feed->outbox, row);
-  Py_XDECREF(row);
-  if (++feed->held >= feed->buffer && feed->held_since_ns == 0)
-    feed->held_since_ns = now_ns;
-  return rc;
-}
-
-void fw_feed_finish(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, int state, PyObject *result, PyObject *exception) {
-  int rc = 0, was_running = feed->ledger->stop == FW_RUNNING;
-  if (!feed->abandoned) {
-    fw_ledger_finish(feed->ledger, ticket->index, 1, ticket->start_ns, now_ns, state);
-    if (feed->outbox != NULL)
-      rc = put_out(feed, ticket, now_ns, state, result, exception);
-    else if (exception != NULL)
-      rc = keep_failure(feed, ticket, exception);
-    if (feed->results != NULL && result != NULL) {
-      PyObject *nothing = PyList_GET_ITEM(feed->results, (Py_ssize_t)ticket->index);
-      PyList_SET_ITEM(feed->results, (Py_ssize_t)ticket->index, result);
-      result = nothing;
-    }
-  }
-  Py_XDECREF(result);
-  Py_XDECREF(exception);
-  fw_ticket_clear(ticket);
-  if (rc < 0)
-    fw_feed_raise(feed, FW_STOP_SOURCE, fw_catch());
-  else if (was_running && feed->ledger->stop != FW_RUNNING)
-    fw_feed_stop(feed, feed->ledger->stop);
-  if (feed->reader != NULL && feed->outbox != NULL)
-    fw_feed_tell(&feed->reader);
-}
-
-/* `cause` becomes the cause of a new exception. */
-static PyObject *new_error(PyObject *type, PyObject *text, PyObject *cause) {
-  PyObject *error = text == NULL ? NULL : PyObject_CallOneArg(type, text);
-  Py_XDECREF(text);
-  if (error == NULL)
-    PyErr_Clear(); /* no memory for the words: the cause alone will have to do */
-  if (error == NULL || cause == NULL)
-    return error == NULL ? cause : error;
-  PyException_SetCause(error, cause);
-  return error;
-}
-
-PyObject *fw_timeout_error(const FeedObject *feed, uint64_t index, PyObject *cause) {
-  PyObject *text;
-  if (feed->ledger->stop == FW_STOP_TIMEOUT)
-    text = PyUnicode_FromFormat("item %llu was in flight when total_timeout was over", (unsigned long long)index);
-  else
-    text = PyUnicode_FromFormat("item %llu took longer than item_timeout", (unsigned long long)index);
-  return new_error(PyExc_TimeoutError, text, cause);
-}
-
-int fw_ends_run(PyObject *exception) {
-  return PyErr_GivenExceptionMatches(exception, PyExc_KeyboardInterrupt) ||
-         PyErr_GivenExceptionMatches(exception, PyExc_SystemExit);
-}
-
-void fw_feed_finish_raised(FeedObject *feed, fw_ticket *ticket, int64_t now_ns, PyObject *exception) {
-  if (fw_ends_run(exception)) {
-    if (!feed->abandoned)
-      fw_feed_raise(feed, FW_STOP_INTERRUPT, Py_NewRef(exception));
-  } else if (feed->cancelled_error != NULL && PyErr_GivenExceptionMatches(exception, feed->cancelled_error)) {
-    PyObject *text =
-        PyUnicode_FromFormat("item %llu raised CancelledError, but nobody cancelled it", (unsigned long long)ticket->index);
-    exception = new_error(PyExc_RuntimeError, text, exception);
-  }
-  fw_feed_finish(feed, ticket, now_ns, FW_FAILED, NULL, exception);
 }

@@ -20,6 +20,7 @@ NUMBER(over, fw_feed_over(self))
 NUMBER(handing_over, self->handing_over)
 NUMBER(wants_item, fw_threads_to_do(self) == FW_DO_PULL)
 NUMBER(hired, self->hired)
+NUMBER(hired_ever, self->hired_ever)
 NUMBER(alive, self->alive)
 NUMBER(pulling_ns, self->pulling_ns)
 NUMBER(cpu_ns, self->cpu_ns)
@@ -72,6 +73,7 @@ PyGetSetDef fw_feed_getset[] = {
     {"handing_over", (getter)get_handing_over, NULL, "the action turned out to be async", NULL},
     {"wants_item", (getter)get_wants_item, NULL, "an item that is offered now could start", NULL},
     {"hired", (getter)get_hired, NULL, "threads", NULL},
+    {"hired_ever", (getter)get_hired_ever, NULL, "threads, with those that have left", NULL},
     {"alive", (getter)get_alive, NULL, "workers on the loop", NULL},
     {"pulling_ns", (getter)get_pulling_ns, (setter)set_pulling_ns, "spent in the source", NULL},
     {"cpu_ns", (getter)get_cpu_ns, NULL, "CPU time of the threads that have left", NULL},

@@ -75,8 +75,7 @@ static int idle(FeedObject *feed, fw_idler *self) {
   self->next = feed->idle;
   feed->idle = self;
   feed->idle_count++;
-  if (feed->bell_armed || feed->listener != NULL)
-    fw_feed_kick(feed); /* a source that the calling thread pulls from may now be asked */
+  fw_feed_kick(feed); /* the calling thread may now pull for us; or an item has come since we looked */
   Py_BEGIN_ALLOW_THREADS
   PyThread_acquire_lock(self->lock, WAIT_LOCK);
   Py_END_ALLOW_THREADS
@@ -162,6 +161,7 @@ PyObject *fw_threads_work(FeedObject *feed, PyObject *const *args, Py_ssize_t co
 /* hire(): one more thread is about to start. */
 PyObject *fw_threads_hire(FeedObject *feed, PyObject *Py_UNUSED(ignored)) {
   feed->hired++;
+  feed->hired_ever++;
   feed->starting++;
   Py_RETURN_NONE;
 }

@@ -109,6 +109,8 @@ class Feed:
         cancel: CancelToken | None,
         item_timeout: float | None,
         total_timeout: float | None,
+        item_timeout_text: str,
+        total_timeout_text: str,
         has_setup: bool,
         drains: bool,
         most_threads: int | None,
@@ -132,6 +134,8 @@ class Feed:
     def wants_item(self) -> int: ...
     @property
     def hired(self) -> int: ...
+    @property
+    def hired_ever(self) -> int: ...
     @property
     def alive(self) -> int: ...
     @property

@@ -42,28 +42,18 @@ class Tap:
     """Called with the record of a run whose task was cancelled, and has nothing to return."""
 
 
-_EXAMPLES: tuple[Any, ...] = (
-    [],
-    (),
-    {},
-    {}.values(),
-    {}.items(),
-    set(),
-    "",
-    b"",
-    bytearray(),
-    range(1),
-    range(2**70),
-    reversed([]),
-)
+_EXAMPLES: tuple[Any, ...] = ([], (), {}, {}.values(), set(), "", b"", range(1), range(2**70), reversed([]))
 
-# The iterators of these types run no Python code of anybody's, so that threads may advance them one by one under the GIL.
+# The iterators of these types run no Python code of anybody's and make no containers, which could start the garbage collector
+# and with it finalizers: threads may advance them one by one under the GIL.
 _PLAIN = frozenset(type(iter(each)) for each in _EXAMPLES)
+_COLLECTS_ANYWHERE = sys.version_info < (3, 12)
+"""Later Pythons collect garbage between bytecodes only."""
 
 
 def runs_bytecode(iterator: Any) -> bool:
     """Whether next() may run Python code: then the source is asked on the calling thread alone."""
-    if type(iterator) in (zip, enumerate):
+    if type(iterator) in (zip, enumerate) and not _COLLECTS_ANYWHERE:
         return any(runs_bytecode(part) for part in iterator.__reduce__()[1] if not isinstance(part, int))
     return type(iterator) not in _PLAIN
 
@@ -118,6 +108,8 @@ def open_feed(
         cancel=options.cancel,
         item_timeout=options.item_timeout,
         total_timeout=None if on_loop else options.total_timeout,
+        item_timeout_text=_seconds(options.item_timeout),
+        total_timeout_text=_seconds(options.total_timeout),
         has_setup=options.setup is not None,
         drains=native.drains(options),
         most_threads=options.limit,
@@ -130,6 +122,10 @@ def open_feed(
     elif options.reads_ahead and not source.asynchronous:
         feed.read()
     return feed, iterator
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
 
 
 def close_source(feed: _core.Feed, iterator: Any) -> None:

@@ -63,8 +63,14 @@ class Session:
         cancelled: asyncio.CancelledError | None = None
         try:
             async with AsyncExitStack() as stack:
-                value = await self._set_up(stack)
+                async with asyncio.timeout(self.options.total_timeout) as timeout:
+                    value = await self._set_up(stack)
                 cancelled = await self._serve(value, report)
+        except TimeoutError as error:
+            if timeout.expired():
+                self.feed.stop(TIMEOUT)
+            else:
+                self.feed.stop(SOURCE, error)
         except asyncio.CancelledError:
             self.feed.stop(CANCEL)
             raise
@@ -118,6 +124,7 @@ class Session:
                     puller.cancel()
         finally:
             timers.close()
+            feed.governor = None  # it refers to the feed
         return cancelled
 
     async def _pull(self) -> None:

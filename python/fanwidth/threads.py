@@ -42,16 +42,17 @@ class Crew:
             thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
         except RuntimeError:  # subinterpreters may have no daemon threads
             thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=False)
-        self.feed.hire()
+        hired = self.feed.hired_ever
         try:
+            self.feed.hire()
             thread.start()
         except RuntimeError as error:
             self._refuse(error)
         except BaseException:  # a signal: nobody knows whether the thread has started
-            if not _comes(thread):
-                self.feed.leave(False)
-            else:
+            if _comes(thread):
                 self.threads.append(thread)
+            elif self.feed.hired_ever > hired:
+                self.feed.leave(False)
             raise
         else:
             self.threads.append(thread)
