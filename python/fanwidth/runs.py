@@ -214,14 +214,19 @@ class Run:
         self._need_items("outcomes")
         return Lazy(self.counts.total, self._outcome)
 
-    @cached_property
+    @property
     def errors(self) -> Lazy:
         """The outcomes of the items that failed or timed out, in source order."""
         self._need_items("errors")
-        if self.counts.failed + self.counts.timed_out == 0:
-            return Lazy(0, self._outcome)
-        indices = [index for index, state in enumerate(self.samples.state) if state in (1, 2)]
+        indices = self._failed_indices
         return Lazy(len(indices), lambda place: self._outcome(indices[place]))
+
+    @cached_property
+    def _failed_indices(self) -> list[int]:
+        """Kept instead of the view, which refers to the run: a run in a cycle would wait for the garbage collector."""
+        if self.counts.failed + self.counts.timed_out == 0:
+            return []
+        return [index for index, state in enumerate(self.samples.state) if state in (1, 2)]
 
     def _need_items(self, what: str) -> None:
         if self._options.keep == "summary":
