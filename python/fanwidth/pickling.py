@@ -89,7 +89,7 @@ def reduce_run(run: Run, protocol: int = 2) -> tuple[Any, ...]:
     return restore_run, (state, saved, ledger.tallies())
 
 
-_DERIVED = ("samples", "errors", "latency", "wait")
+_DERIVED = ("samples", "_failed_indices", "latency", "wait")
 """Cached properties, which the loaded run makes again. `meta` is not one of them: it tells of the machine that ran it."""
 
 
