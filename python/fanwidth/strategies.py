@@ -192,7 +192,8 @@ def finish(record: Record, action: Action, source: Source, options: Options) -> 
     """The run, or what the table of ends says is to be raised."""
     run = Run(record, action, source, options)
     if record.raised is not None:
-        _raise(record.raised, run)
+        raised, record.raised = [record.raised], None
+        _raise(raised.pop(), run)
     if run.stopped_by == "cancel":
         _raise(RunCancelled(f"the run was cancelled: {_done(run)}"), run)
     if options.errors == "keep":
@@ -209,9 +210,12 @@ def _done(run: Run) -> str:
 
 
 def _raise(exception: BaseException, run: Run) -> NoReturn:
-    with contextlib.suppress(AttributeError):  # an exception of the user's may have no room for it
-        exception.run = run  # type: ignore[attr-defined]
-    raise exception
+    try:
+        with contextlib.suppress(AttributeError):  # an exception of the user's may have no room for it
+            exception.run = run  # type: ignore[attr-defined]
+        raise exception
+    finally:
+        del exception, run  # an exception refers to this frame: a cycle would keep the run until somebody collects
 
 
 def _summary_failure(run: Run) -> BaseException:
