@@ -96,8 +96,7 @@ def test_errors_are_the_failed_and_the_timed_out(mixed):
 
 def test_views_are_lazy_sequences():
     run = virtual(10**6, 1000, action=fw.delay(0.1), keep="all")
-    for view in (run.results, run.outcomes, run.errors):
-        assert len(view) == (0 if view is run.errors else 10**6)
+    assert (len(run.results), len(run.outcomes), len(run.errors)) == (10**6, 10**6, 0)
     assert run.results[-1] == 999_999 and run.results[np.int64(7)] == 7
     assert run.results[3:9:2] == [3, 5, 7] and run.results[::-1][:2] == [999_999, 999_998]
     assert run.outcomes[123].index == 123 and [outcome.index for outcome in run.outcomes[5:7]] == [5, 6]
@@ -176,7 +175,7 @@ def test_a_summary_agrees_with_the_samples(strategy, action):
 
 def test_a_summary_needs_constant_memory():
     small, large = (virtual(n, 10, action=fw.delay(fw.exponential(0.1)), keep="summary") for n in (1_000, 200_000))
-    assert small.engine_bytes == large.engine_bytes
+    assert large.engine_bytes <= 1.1 * small.engine_bytes  # a ring or a heap may once have been a step longer
 
 
 # ideal, overhead, throughput
