@@ -78,13 +78,13 @@ def test_a_slow_beginning_does_not_count() -> None:
         return []
 
     def fetch(row: int, used: list[bool]) -> None:
-        time.sleep(0.005 if used else 0.1)
+        time.sleep(0.005 if used else 0.5)
         used.append(True)
 
     run = fw.bounded(fetch, 160, limit=4, setup=connect)
     assert run.throughput is not None
     found = steady_throughput(run)
-    assert found is not None and run.throughput < found <= 4 / 0.005
+    assert found is not None and run.throughput < found <= 1.5 * 4 / 0.005
 
 
 def test_rows_show_it_where_it_was_measured() -> None:

@@ -37,7 +37,7 @@ MOST_ITEMS = 200_000
 """More are only taken where the limit needs them. Up to here all limits are simulated with one number of items: the same
 draws for all."""
 ROWS_PER_SLOT = 2
-"""Rows there must be for each slot, as no row is worked on twice at once."""
+"""Rows there must be for each slot: with fewer, a row would be taken again while it is still in flight."""
 FEWEST_LIMITS = 4
 """Fewer say too little to spend a budget on."""
 

@@ -90,8 +90,8 @@ def recommend(
 
     action_or_table: a native action or a callable; or the Table of a sweep, of which all rows count: nothing is measured.
     items: rows to work on, or how many. They go round: a run takes those that follow the rows of the run before, so that no
-        limit meets just what is in a cache. None is worked on twice at once, so there must be two for each slot of the
-        largest limit. None for native actions: as many as needed.
+        limit meets just what is in a cache, and each comes again only after all others. There must be two for each slot of
+        the largest limit, or a row would come again while it is in flight. None for native actions: as many as needed.
     limits: to measure first, 1 always; around the knee others follow. Climbing ends where throughput clearly falls or where
         failures exceed `max_failure_rate`.
     max_p99: seconds; only limits whose p99 latency meets it are considered.
