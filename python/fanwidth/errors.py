@@ -38,7 +38,9 @@ class RunFailed(ExceptionGroup[Exception]):
         return failed_run(self.message, excs, self.run)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return failed_run, (self.message, self.exceptions, self.run)
+        from .pickling import portable_all
+
+        return failed_run, (self.message, portable_all(list(self.exceptions)), self.run)
 
 
 class QueueFull(Exception):

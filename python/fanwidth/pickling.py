@@ -64,7 +64,8 @@ def portable(value: Any) -> Any:
     return Unpicklable(type(value).__name__, text)
 
 
-def _portable_all(values: list[Any]) -> list[Any]:
+def portable_all(values: list[Any]) -> list[Any]:
+    """The values, each portable; at the price of one pickle where all of them are."""
     return values if _survives(values) else [portable(value) for value in values]
 
 
@@ -82,7 +83,7 @@ def reduce_run(run: Run, protocol: int = 2) -> tuple[Any, ...]:
     state["_failures"] = {i: (portable(item), portable(exception)) for i, (item, exception) in run._failures.items()}
     state["_options"] = replace(run._options, cancel=None, setup=None, progress=False, loop_factory=None)
     state["_action"] = run._action if _survives(run._action) else SavedAction(describe(run._action))
-    state["_results"] = None if run._results is None else _portable_all(run._results)
+    state["_results"] = None if run._results is None else portable_all(run._results)
     state["_items"] = _items(run)
     state["_drawn_ns"] = None if run._drawn_ns is None else bytes(run._drawn_ns)
     saved = None if columns is None else tuple(_buffer(column, protocol) for column in columns)
