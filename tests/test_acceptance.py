@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,10 @@ async def nap(x: Any) -> Any:
     if x == 3:
         raise ValueError(x)
     return x
+
+
+async def nap_longer(x: Any) -> None:
+    await asyncio.sleep(0.05)
 
 
 def in_a_child(code: str, guard: float = 20) -> subprocess.CompletedProcess[str]:
@@ -127,3 +135,40 @@ def test_ctrl_c_is_heard_inside_a_running_loop() -> None:  # S038, in a notebook
         """
     )
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("action", [fw.delay(0.05), lambda x: time.sleep(0.05), nap_longer], ids=["native", "sync", "async"])
+@pytest.mark.parametrize("on_loop", [False, True])
+def test_a_failing_progress_ends_no_run_where_warnings_are_errors(
+    action: Any, on_loop: bool
+) -> None:  # S029 under pytest -W error
+    def hook(progress: fw.Progress) -> None:
+        raise RuntimeError("hook")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="hook") as caught:
+            if on_loop:
+                asyncio.run(fw.aio.bounded(action, 4, limit=1, progress=hook))
+            else:
+                fw.bounded(action, 4, limit=1, progress=hook)
+    run: fw.Run = caught.value.run  # type: ignore[attr-defined]
+    assert run.counts.ok == 4
+
+
+class Unsendable(Exception):
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+def test_a_failed_run_can_be_sent_whatever_its_jobs_raised() -> None:
+    def job(x: int) -> None:
+        raise Unsendable if x else ValueError(x)
+
+    with pytest.raises(fw.RunFailed) as caught:
+        fw.bounded(job, 2, limit=1)
+    sent = pickle.loads(pickle.dumps(caught.value))
+    assert str(sent) == str(caught.value)
+    assert [type(each) for each in sent.exceptions] == [ValueError, fw.Unpicklable]
+    assert sent.run.counts.failed == 2

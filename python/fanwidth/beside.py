@@ -31,21 +31,18 @@ _BREATH_SECONDS = 0.005
 
 async def run(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> Run:
     """A run on the loop that is running."""
-    from .progress import reporter
-
     source, options = strategies.check(strategy, action, items, given)
     if options.loop_factory is not None:
         raise ValueError("loop_factory is for runs from sync code: fw.aio runs on the loop that is running")
-    report = None if options.progress is False else reporter(options.progress, source.total)
+    report = strategies.reporting(options, source)
     try:
         record, source = await execute(action, source, options, report)
     except BaseException:
         if report is not None:
-            report.close()
+            report.abandon()
         raise
     if report is not None:
-        counts = record.ledger.counts
-        report.close(sum(counts[:4]), counts[1] + counts[2])
+        report.close(record)
     return strategies.finish(record, action, source, options)
 
 

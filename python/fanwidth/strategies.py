@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import native
 from .actions import NativeAction
@@ -13,6 +13,9 @@ from .options import DEFAULT, Clock, Default, ErrorPolicy, Keep, Options, check_
 from .record import Record
 from .runs import Run
 from .source import Source, check_action, check_source, close_coroutines
+
+if TYPE_CHECKING:
+    from .progress import Reporter
 
 Action = NativeAction | Callable[..., Any]
 
@@ -162,22 +165,52 @@ def _check(strategy: str, action: Any, items: Any, given: dict[str, Any]) -> tup
 
 def execute(action: Action, source: Source, options: Options) -> Run:
     """Runs checked arguments to their end."""
-    from .progress import reporter
-
-    report = reporter(options.progress, source.total) if options.progress is not False else None
+    report = reporting(options, source)
     try:
         record, source = _drive(action, source, options, report)
     except BaseException:
         if report is not None:
-            report.close()
+            report.abandon()
         raise
     if report is not None:
+        report.close(record)
+    return finish(record, action, source, options)
+
+
+class Reporting:
+    """The progress of one run, which no warning ends in its middle, where the user has made warnings errors."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._held: Warning | None = None
+
+    def __call__(self, done: int, failed: int) -> None:
+        try:
+            self._reporter(done, failed)
+        except Warning as warning:
+            self._held = warning
+
+    def close(self, record: Record) -> None:
+        """The last progress. What it raises is no less than what a job or the source raises: it must not take the run along."""
         counts = record.ledger.counts
         try:
-            report.close(sum(counts[:4]), counts[1] + counts[2])
-        except BaseException as error:  # no less than what a job or the source raises, it must not take the run along
+            self._reporter.close(sum(counts[:4]), counts[1] + counts[2])
+        except BaseException as error:
             record.raised = record.raised or error
-    return finish(record, action, source, options)
+        record.raised = record.raised or self._held
+
+    def abandon(self) -> None:
+        """The run has no record, and something else is on its way to the caller."""
+        with contextlib.suppress(Warning):
+            self._reporter.close()
+
+
+def reporting(options: Options, source: Source) -> Reporting | None:
+    """What tells of the progress, where it is wanted."""
+    from .progress import reporter
+
+    made = None if options.progress is False else reporter(options.progress, source.total)
+    return None if made is None else Reporting(made)
 
 
 def _drive(action: Action, source: Source, options: Options, report: native.Report | None) -> tuple[Record, Source]:
