@@ -41,7 +41,7 @@ void fw_ledger_close(fw_ledger *ledger);
 /* Items `first` .. `first + count - 1` start now; they must be the next ones. 0, or -ENOMEM with none of them started. */
 int fw_ledger_start(fw_ledger *ledger, uint64_t count, int64_t now_ns);
 
-/* Items in flight that started at `start_ns` end in `state`. May set `stop` by the rule of max_failures. */
+/* Items in flight that started at `start_ns` (used only where no columns are kept) end in `state`. May set `stop` by the rule of max_failures. */
 void fw_ledger_finish(fw_ledger *ledger, uint64_t first, uint64_t count, int64_t start_ns, int64_t now_ns, int state);
 
 /* The run is over: whatever was pulled or is known and never started becomes not_started. 0 or -ENOMEM. */
@@ -49,6 +49,14 @@ int fw_ledger_seal(fw_ledger *ledger);
 
 /* A cause takes the place of a weaker one. */
 void fw_ledger_stop(fw_ledger *ledger, int cause);
+
+/* Item `index` will end soon: its places in the columns may be far from all that was touched lately. */
+static inline void fw_ledger_expect(const fw_ledger *ledger, uint64_t index) {
+  if (ledger->latency != NULL)
+    return;
+  __builtin_prefetch(&ledger->finish_ns[index], 1);
+  __builtin_prefetch(&ledger->state[index], 1);
+}
 
 static inline uint64_t fw_in_flight(const fw_ledger *ledger) { return ledger->counts.started - ledger->counts.finished; }
 
