@@ -63,7 +63,8 @@ def test_assert_limit() -> None:
         testing.assert_limit(fw.check_limit(action, 5, clock="virtual"))
     lines = str(caught.value).splitlines()
     assert lines[0] == "limit 5 is too low: limit 2 gives 40, 5 gives 100, 10 gives 200 items/s"
-    assert len([line for line in lines if line.startswith("bounded")]) == 3  # the runs
+    assert [line.split()[0] for line in lines[-3:]] == ["2", "5", "10"] and lines[-2].endswith("<- too low")
+    assert max(map(len, lines)) <= 80
 
 
 def test_unknown_proves_nothing_and_fails() -> None:

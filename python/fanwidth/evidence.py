@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,24 +60,7 @@ class Evidence:
 
     def overview(self) -> Table:
         """A row per limit: throughput, its spread over the runs, p99, failures."""
-        rows = [
-            {
-                "limit": point.limit,
-                "throughput": point.throughput,
-                "spread": _spread(point),
-                "p99": point.p99,
-                "failed": point.failure_rate,
-                "runs": len(point.throughputs),
-                "choice": "<- recommended" if point.limit == self.knee.limit else "",
-            }
-            for point in self.points
-        ]
-        failing = any(point.failure_rate for point in self.points)
-        dropped = {"failed"} if not failing else set()
-        if self.knee.limit is None:
-            dropped.add("choice")
-        columns = [column for column in _COLUMNS if column.name not in dropped]
-        return Table(columns, {column.name: [row[column.name] for row in rows] for column in columns})
+        return overview(self.points, {} if self.knee.limit is None else {self.knee.limit: "<- recommended"})
 
     def lines(self) -> Iterator[str]:
         """What stands beside the measurements, a line each."""
@@ -122,6 +105,27 @@ class Evidence:
         told = f"Universal Scalability Law, a second opinion: contention {law.sigma:.2g}, coherency {law.kappa:.2g}, {peak}{fit}"
         poor = law.r2 is not None and law.r2 < POOR_FIT
         yield told + (" (a poor fit: it bends too early where a capacity is a hard ceiling)" if poor else "")
+
+
+def overview(points: Sequence[Point], marks: Mapping[int, str]) -> Table:
+    """A row per limit. `marks`: what is written beside some of them."""
+    rows = [
+        {
+            "limit": point.limit,
+            "throughput": point.throughput,
+            "spread": _spread(point),
+            "p99": point.p99,
+            "failed": point.failure_rate,
+            "runs": len(point.throughputs),
+            "choice": marks.get(point.limit, ""),
+        }
+        for point in points
+    ]
+    needless = {"failed"} if not any(point.failure_rate for point in points) else set()
+    if not marks:
+        needless.add("choice")
+    columns = [column for column in _COLUMNS if column.name not in needless]
+    return Table(columns, {column.name: [row[column.name] for row in rows] for column in columns})
 
 
 def _spread(point: Point) -> float | None:

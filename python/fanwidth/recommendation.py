@@ -66,6 +66,11 @@ class LimitCheck:
 
     __repr__ = __str__
 
+    def overview(self) -> Table:
+        """A row per limit: throughput, its spread over the runs, p99, failures."""
+        points = points_from_rows(steady_rows(self.table))
+        return evidence_module.overview(points, {self.limit: f"<- {self.verdict.replace('_', ' ')}"})
+
 
 def recommend(
     action_or_table: Any,

@@ -64,4 +64,4 @@ def assert_limit(check: LimitCheck) -> None:
     """The verdict of `fw.check_limit` is "ok"; "unknown" fails too, for it proves nothing."""
     __tracebackhide__ = True
     if check.verdict != "ok":
-        raise AssertionError(f"{check}\n{check.table}")
+        raise AssertionError(f"{check}\n{check.overview()}")
