@@ -42,32 +42,50 @@ def _ended(run: Run) -> str:
 
 def headline(run: Run) -> str:
     """The run in one line."""
+    stopped = "" if run.stopped_by is None else f", stopped by {run.stopped_by}"
+    return f"{_rule(run)}; {_ended(run)}; {_elapsed(run)}{stopped}"
+
+
+def _rule(run: Run) -> str:
+    return run.strategy if run.limit is None else f"{run.strategy}, limit {run.limit:,}"
+
+
+def _elapsed(run: Run) -> str:
     from .export import seconds
 
-    limit = "" if run.limit is None else f", limit {run.limit:,}"
-    stopped = "" if run.stopped_by is None else f", stopped by {run.stopped_by}"
-    return f"{run.strategy}{limit}; {_ended(run)}; {seconds(run.elapsed)}{stopped}"
+    return seconds(run.elapsed) + (" (simulated)" if run._options.clock == "virtual" else "")
+
+
+def _time(run: Run) -> str:
+    """The time beside its ideal; where the overhead is more than the work itself, in seconds instead of percent."""
+    from .export import seconds
+
+    if run.ideal is None or run.overhead is None or run._options.clock == "virtual":
+        return _elapsed(run)
+    over = _percent(run.overhead) if run.overhead < 1 else seconds(run.elapsed - run.ideal)
+    return f"{_elapsed(run)}; ideal {seconds(run.ideal)}, overhead {over}"
+
+
+def _bound(run: Run) -> str:
+    peak = f"{run.peak_in_flight:,} in flight at most"
+    if run.limited_by == "limit" and run.effective_limit is not None and run.peak_in_flight < run.effective_limit:
+        return f"nothing: items ended before others could start ({peak}, of {run.effective_limit:,})"
+    return f"{_BOUND_BY[run.limited_by]} ({peak})"
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
     """What a reader asks for, as pairs of a label and a sentence."""
-    from .export import seconds
+    from .export import rate, seconds
 
-    elapsed = seconds(run.elapsed) + (" (simulated)" if run._options.clock == "virtual" else "")
-    if run.ideal is not None and run.overhead is not None and run._options.clock == "real":
-        elapsed += f"; ideal {seconds(run.ideal)}, overhead {_percent(run.overhead)}"
-    rows = [("items", _ended(run)), ("time", elapsed)]
+    rows = [("items", _ended(run)), ("time", _time(run))]
     if run.throughput:
-        rows.append(("throughput", f"{run.throughput:,.4g} ok per second"))
-    if run.latency.n and run.latency.p50 is not None and run.latency.p99 is not None and run.latency.max is not None:
-        rows.append(
-            (
-                "latency",
-                f"p50 {seconds(run.latency.p50)}, p99 {seconds(run.latency.p99)}, max {seconds(run.latency.max)}",
-            )
-        )
-    peak = f"{run.peak_in_flight:,} in flight at most"
-    rows.append(("bound by", f"{_BOUND_BY[run.limited_by]} ({peak})"))
+        rows.append(("throughput", f"{rate(run.throughput, 4).removesuffix(' /s')} ok per second"))
+    if run.latency.n:
+        latency = run.latency
+        rows.append(("latency", f"p50 {seconds(latency.p50)}, p99 {seconds(latency.p99)}, max {seconds(latency.max)}"))
+    rows.append(("bound by", _bound(run)))
+    if "assumes" in run._facts:
+        rows.append(("assumes", run._facts["assumes"]))
     if run.stopped_by is not None:
         rows.append(("stopped by", run.stopped_by))
     if run._options.keep != "summary":
@@ -83,8 +101,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
 def title(run: Run) -> str:
     from .actions import describe
 
-    limit = "" if run.limit is None else f", limit {run.limit:,}"
-    return f"{run.strategy}{limit}: {describe(run._action)}"
+    replayed = run._facts.get("replayed")
+    return f"{_rule(run)}: {describe(run._action) if replayed is None else f'replay of {replayed}'}"
 
 
 def lines(run: Run) -> list[str]:
