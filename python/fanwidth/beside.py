@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from . import native, strategies
+from . import _core, native, strategies
 from ._core import CancelToken, Feed
 from .actions import NativeAction
 from .feed import CANCEL, TICK_SECONDS, Report, Tap, close_source, is_async, open_feed, report_progress, runs_bytecode, to_record
@@ -147,13 +147,13 @@ class _OnLoop(Iterator[Any]):
 
 async def _native(action: NativeAction, source: Source, options: Options, report: Report | None) -> tuple[Record, Source]:
     loop = asyncio.get_running_loop()
-    iterator = None if source.counted else iter(source.items)
+    origin_ns = _core.clock_ns()
+    iterator = None if source.counted else native.iterator_of(source.items)
     asked = source
     if options.reads_ahead and iterator is not None:
-        items, raised = native.read_ahead(replace(source, items=iterator))
-        asked = Source(items, len(items))
+        asked, raised = native.read_ahead(replace(source, items=iterator), options, origin_ns)
         if raised is not None:
-            return native.never_started(source, len(items), raised), asked
+            return native.never_started(asked, raised), asked
     elif runs_bytecode(iterator) and iterator is not None:
         asked = Source(_OnLoop(iterator, loop), source.total)
     token = CancelToken()
@@ -169,7 +169,7 @@ async def _native(action: NativeAction, source: Source, options: Options, report
     def thread_main() -> None:
         result, raised = None, None
         try:
-            result = native.execute(action, asked, options, lambda *now: counts.append(now), token)
+            result = native.execute(action, asked, options, lambda *now: counts.append(now), token, origin_ns)
         except BaseException as error:
             raised = error
         with suppress(RuntimeError):  # the loop has closed: nobody waits any more
@@ -178,19 +178,23 @@ async def _native(action: NativeAction, source: Source, options: Options, report
     thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-engine", daemon=True)
     thread.start()
     cancelled: Cancelled = None
+    interrupt: BaseException | None = None
     while not answer.done():
         try:
             await asyncio.wait([answer], timeout=TICK_SECONDS)
+            if report is not None:
+                del counts[:-1]
+                report(*counts[-1])
         except asyncio.CancelledError as error:
             cancelled = error
             token.cancel()
-        if report is not None:
-            del counts[:-1]
-            report(*counts[-1])
+        except BaseException as error:  # from the report: the engine's thread must not be left alone
+            interrupt, report = error, None
+            token.cancel()
     thread.join()
-    if isinstance(iterator, Generator):  # not a file, which also has a close(): that one is the caller's
-        iterator.close()
+    unclosed = native.close(iterator)
     if cancelled is not None:
         raise cancelled
     record, read = answer.result()
+    record.raised = interrupt or record.raised or unclosed
     return record, read if asked is source or options.reads_ahead else source

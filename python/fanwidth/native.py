@@ -80,7 +80,7 @@ def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *
     )
 
 
-def _iterator(items: Any) -> Iterator[Any]:
+def iterator_of(items: Any) -> Iterator[Any]:
     """Where making the iterator raises, that is what the source raises when it is first asked."""
     try:
         return iter(items)
@@ -105,11 +105,26 @@ def close(iterator: Any) -> BaseException | None:
     return None
 
 
-def read_ahead(source: Source, over: Callable[[], bool] | None = None) -> tuple[list[Any], BaseException | None]:
-    """The whole source of when_all, or what it gave until the run was `over`; and what it raised.
+def _over(options: Options, origin_ns: int) -> Callable[[], bool] | None:
+    """Whether a source is being read in vain: what may stop a run stops this, too."""
+    cancel, total_ns = options.cancel, _ns(options.total_timeout) if options.clock == "real" else None
+    if cancel is None and total_ns is None:
+        return None
+    return lambda: (
+        (cancel is not None and cancel.cancelled) or (total_ns is not None and _core.clock_ns() - origin_ns >= total_ns)
+    )
 
-    A loop of bytecode, so that Ctrl-C ends even an endless one.
-    """
+
+def read_ahead(source: Source, options: Options, origin_ns: int) -> tuple[Source, BaseException | None]:
+    """The whole source of when_all as a list, and what it raised. What may stop a run begun at `origin_ns` stops this, too."""
+    over = _over(options, origin_ns)
+    items, raised = _read(source, over)
+    cut_short = raised is not None or (over is not None and over())
+    return Source(items, max(len(items), source.total or 0) if cut_short else len(items)), raised
+
+
+def _read(source: Source, over: Callable[[], bool] | None) -> tuple[list[Any], BaseException | None]:
+    """A loop of bytecode, so that Ctrl-C ends even an endless one."""
     items: list[Any] = []
     iterator = None
     try:
@@ -123,20 +138,9 @@ def read_ahead(source: Source, over: Callable[[], bool] | None = None) -> tuple[
     return items, close(iterator)
 
 
-def _over(options: Options, origin_ns: int) -> Callable[[], bool] | None:
-    """Whether a source is being read in vain: what may stop a run stops this, too."""
-    cancel, total_ns = options.cancel, _ns(options.total_timeout) if options.clock == "real" else None
-    if cancel is None and total_ns is None:
-        return None
-    return lambda: (
-        (cancel is not None and cancel.cancelled) or (total_ns is not None and _core.clock_ns() - origin_ns >= total_ns)
-    )
-
-
-def never_started(source: Source, read: int, raised: BaseException) -> Record:
-    """The record of a when_all whose source raised after `read` items: nothing has been started."""
-    total = read if source.total is None else max(read, source.total)
-    return Record(ledger=_core.unstarted(total, STOP_SOURCE), raised=raised, facts={"driver": "none"})
+def never_started(source: Source, raised: BaseException) -> Record:
+    """The record of a when_all whose source raised: nothing has been started."""
+    return Record(ledger=_core.unstarted(source.total or 0, STOP_SOURCE), raised=raised, facts={"driver": "none"})
 
 
 def _times(items: list[Any]) -> array[int]:
@@ -145,23 +149,28 @@ def _times(items: list[Any]) -> array[int]:
 
 
 def execute(
-    action: NativeAction, source: Source, options: Options, report: Report | None, stop: _core.CancelToken | None = None
+    action: NativeAction,
+    source: Source,
+    options: Options,
+    report: Report | None,
+    stop: _core.CancelToken | None = None,
+    origin_ns: int | None = None,
 ) -> tuple[Record, Source]:
-    """Runs a native action to its end. Gives the source too, for when_all has read it. `stop`: the driver's own token."""
+    """Runs a native action to its end. Gives the source too, for when_all has read it.
+
+    `stop`: the driver's own token. `origin_ns`: when the run began, where that was before this call.
+    """
     drawn: Drawn = ("given", 0.0, 0.0, None) if action.time is None else action.time.drawn()
-    origin_ns = _core.clock_ns()
+    origin_ns = _core.clock_ns() if origin_ns is None else origin_ns
     counted = source.counted and not action.item_is_time
     if not counted and options.reads_ahead:
-        over = _over(options, origin_ns)
-        items, raised = read_ahead(source, over)
+        source, raised = read_ahead(source, options, origin_ns)
         if raised is not None:
-            return never_started(source, len(items), raised), Source(items, len(items))
-        cut_short = over is not None and over()
-        source = Source(items, max(len(items), source.total or 0) if cut_short else len(items))
+            return never_started(source, raised), source
         if action.item_is_time:
-            drawn = ("per_item", 0.0, 0.0, _times(items))
+            drawn = ("per_item", 0.0, 0.0, _times(source.items))
     pulled = not counted and not options.reads_ahead
-    iterator = _iterator(source.items) if pulled else None
+    iterator = iterator_of(source.items) if pulled else None
     given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
     try:
         facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
