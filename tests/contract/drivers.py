@@ -144,8 +144,8 @@ class Driver:
 
 
 def call_native(make: Callable[[float], fw.NativeAction]) -> Callable[..., fw.Run]:
-    def call(driver, strategy, clock, jobs, seconds, log, options):
-        return fw.run(make(seconds), jobs, strategy=strategy, clock=clock, **options)
+    def call(driver, strategy, clock, jobs, seconds, log, options, run=fw.run):
+        return run(make(seconds), jobs, strategy=strategy, clock=clock, **options)
 
     return call
 
@@ -153,7 +153,7 @@ def call_native(make: Callable[[float], fw.NativeAction]) -> Callable[..., fw.Ru
 # Sync callables
 
 
-def call_threads(driver, strategy, clock, jobs, seconds, log, options):
+def call_threads(driver, strategy, clock, jobs, seconds, log, options, run=fw.run):
     def action(job):
         log.begin(job)
         try:
@@ -165,7 +165,7 @@ def call_threads(driver, strategy, clock, jobs, seconds, log, options):
             log.end(job)
 
     log.origin = log.clock()
-    return fw.run(action, jobs, strategy=strategy, **options)
+    return run(action, jobs, strategy=strategy, **options)
 
 
 # Async callables; on the virtual clock by a loop whose time jumps
@@ -217,6 +217,25 @@ def call_asyncio(driver, strategy, clock, jobs, seconds, log, options):
         return runner.run(main())
 
 
+# The same through fw.aio, on the caller's loop
+
+
+class AioCaller:
+    """Makes a driver's `fw.run` an awaited `fw.aio.run`."""
+
+    def __init__(self, call: Callable[..., fw.Run]) -> None:
+        self.call = call
+
+    def __call__(self, driver, strategy, clock, jobs, seconds, log, options):
+        def run(action, items, **given):
+            async def main():
+                return await fw.aio.run(action, items, **given)
+
+            return asyncio.run(main())
+
+        return self.call(driver, strategy, clock, jobs, seconds, log, options, run=run)
+
+
 BOTH = ("virtual", "real")
 DRIVERS = (
     Driver("native-delay", BOTH, call_native(lambda seconds: fw.delay()), reads_values=True),
@@ -225,6 +244,9 @@ DRIVERS = (
     Driver("native-noop", BOTH, call_native(lambda seconds: fw.noop()), times="none", fails=False),
     Driver("threads", ("real",), call_threads, cancels=False, is_watched=True),
     Driver("asyncio", BOTH, call_asyncio, is_watched=True),
+    Driver("aio-delay", ("real",), AioCaller(call_native(lambda seconds: fw.delay())), reads_values=True),
+    Driver("aio-cpu", ("real",), AioCaller(call_native(fw.cpu)), times="same", fails=False, is_exact=False),
+    Driver("aio-threads", ("real",), AioCaller(call_threads), cancels=False, is_watched=True),
 )
 
 

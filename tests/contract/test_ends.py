@@ -9,7 +9,20 @@ from drivers import LIMITED, Broken, Job, combinations
 
 import fanwidth as fw
 
-CALLABLES = [driver for driver, strategy, clock in combinations(["bounded"], clock="real") if driver.is_watched]
+
+def on_a_loop(action, items, **options):
+    async def main():
+        return await fw.aio.run(action, items, **options)
+
+    return asyncio.run(main())
+
+
+CALLABLES = {  # name: (whether the action is async, how it is run)
+    "threads": (False, fw.run),
+    "asyncio": (True, fw.run),
+    "aio-threads": (False, on_a_loop),
+    "aio-asyncio": (True, on_a_loop),
+}
 
 
 def over(*args, **kwargs):
@@ -119,17 +132,17 @@ class Fuse(BaseException):
     """No group of ordinary exceptions can hold it."""
 
 
-@pytest.mark.parametrize("driver", CALLABLES, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("way", CALLABLES)
 @pytest.mark.parametrize("strategy", ["for_each", "bounded", "chunked", "when_all"])
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
 @pytest.mark.parametrize("errors", ["raise", "keep"])
-def test_an_exit_from_a_job_ends_the_run_and_is_raised(driver, strategy, raised, errors):  # S028
-    sync, awaited = _both(raised)
+def test_an_exit_from_a_job_ends_the_run_and_is_raised(way, strategy, raised, errors):  # S028
+    action, run_it = _raising(raised, way)
     options = {} if strategy == "when_all" else {"limit": 2}
     threads = threading.active_count()
     before = time.monotonic()
     with pytest.raises(type(raised)) as caught:
-        fw.run(sync if driver.name == "threads" else awaited, range(6), strategy=strategy, errors=errors, **options)
+        run_it(action, range(6), strategy=strategy, errors=errors, **options)
     assert caught.value is raised and time.monotonic() - before < 5
     counts = caught.value.run.counts
     assert sum(counts[:5]) == counts.total == 6 and counts.ok < 6
@@ -138,7 +151,7 @@ def test_an_exit_from_a_job_ends_the_run_and_is_raised(driver, strategy, raised,
         caught.value.run.limit = 3
 
 
-def _both(raised):
+def _raising(raised, way):
     def sync(item):
         if item == 2:
             raise raised
@@ -151,25 +164,25 @@ def _both(raised):
         await asyncio.sleep(0.002)
         return item
 
-    return sync, awaited
+    is_async, run_it = CALLABLES[way]
+    return awaited if is_async else sync, run_it
 
 
 SPECIAL = [StopIteration(), StopAsyncIteration(), GeneratorExit(), asyncio.CancelledError(), Fuse("fuse"), TimeoutError("own")]
 
 
-@pytest.mark.parametrize("driver", CALLABLES, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("way", CALLABLES)
 @pytest.mark.parametrize("strategy", ["for_each", "bounded", "chunked", "when_all"])
 @pytest.mark.parametrize("raised", SPECIAL, ids=lambda raised: type(raised).__name__)
-def test_exceptions_with_a_special_meaning_are_plain_failures(driver, strategy, raised):  # S025, S027
-    sync, awaited = _both(raised)
+def test_exceptions_with_a_special_meaning_are_plain_failures(way, strategy, raised):  # S025, S027
+    action, run_it = _raising(raised, way)
     options = {} if strategy == "when_all" else {"limit": 2}
-    action = sync if driver.name == "threads" else awaited
-    run = fw.run(action, range(4), strategy=strategy, errors="keep", max_failures=None, **options)
+    run = run_it(action, range(4), strategy=strategy, errors="keep", max_failures=None, **options)
     assert run.counts == (3, 1, 0, 0, 0, 4)
     (failure,) = run.errors
     assert failure.index == failure.item == 2 and failure.state == "failed"
     assert type(raised).__name__ in repr(failure.exception) or type(raised).__name__ in repr(failure.exception.__cause__)
     assert run.results == [0, 1, None, 3]
     with pytest.raises(fw.RunFailed) as caught:
-        fw.run(action, range(4), strategy=strategy, max_failures=None, **options)
+        run_it(action, range(4), strategy=strategy, max_failures=None, **options)
     assert all(isinstance(error, Exception) for error in caught.value.exceptions)

@@ -124,7 +124,7 @@ def test_statement_02_items_start_in_source_order(driver, strategy, clock):  # S
     trial = driver.trial(strategy, clock, jobs, **limited(strategy, 3))
     started = list(trial.run.samples.start_ns)
     assert started == sorted(started)
-    if driver.is_watched and driver.name != "threads":  # two threads may swap places on the way into the job itself
+    if driver.is_watched and "threads" not in driver.name:  # two threads may swap places on the way into the job itself
         assert trial.order == list(range(8))
 
 
@@ -195,7 +195,7 @@ def test_statement_03_pulled_minus_finished_is_within_the_limit(driver, strategy
 
     trial = driver.trial(strategy, clock, source(), limit=limit)
     # A worker takes its next item in the same step that ends its last one, so one may be counted that is over already.
-    assert trial.run.ok and most <= limit + (driver.name == "threads")
+    assert trial.run.ok and most <= limit + ("threads" in driver.name)
 
 
 class Counted:
@@ -511,7 +511,7 @@ def test_statement_09_an_item_that_takes_too_long_has_timed_out(driver, strategy
     assert all(isinstance(outcome.exception, TimeoutError) for outcome in trial.run.errors)
 
 
-@over(where=lambda driver: driver.name == "threads")
+@over(where=lambda driver: "threads" in driver.name)
 def test_statement_09_a_sync_item_keeps_its_slot_until_it_ends(driver, strategy, clock):
     unit = driver.unit(clock)
     trial = driver.trial(
@@ -568,7 +568,7 @@ def test_statement_10_what_bound_the_run_is_told(driver, strategy, clock):
     assert (few.limit, few.effective_limit) == (5, 2) and few.limited_by == "items"
     assert (many.limit, many.effective_limit) == (3, 3)
     # A busy machine may make the interpreter or its CPUs the bound of so short a run.
-    assert many.limited_by == "limit" or driver.name in ("native-cpu", "threads", "asyncio")
+    assert many.limited_by == "limit" or driver.name.endswith(("-cpu", "threads", "asyncio"))
 
 
 @over(["when_all"])
@@ -576,7 +576,7 @@ def test_statement_10_when_all_is_bound_by_its_items(driver, strategy, clock):
     unit = driver.unit(clock)
     run = driver.trial(strategy, clock, [Job(unit) for _ in range(4)], seconds=unit).run
     assert run.limit is None and run.effective_limit == 4
-    assert run.limited_by == "items" or driver.name == "native-cpu"
+    assert run.limited_by == "items" or driver.name.endswith("-cpu")
 
 
 # 11. Empty sources, equal items
