@@ -237,6 +237,13 @@ static void neighbours_share_a_wake(void) {
   twin_push(&pair, 5, 1, 3000);
   twin_push(&pair, 6, 1, 3020);
   CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 3050); /* heap */
+  twin_push(&pair, 7, 1, 2990);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 20), 3010); /* the one that was first is second now */
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 9), 2990);
+  twin_pop_due(&pair, 3020);
+  twin_push(&pair, 8, 1, 4095);
+  twin_push(&pair, 9, 1, 4097);
+  CHECK_EQUAL(fw_deadlines_wake(&pair.deadlines, 50), 4145); /* in different buckets */
   twin_close(&pair);
 }
 

@@ -397,6 +397,32 @@ static void servers_do_not_wait_for_a_late_wake(void) {
   trial_close(&t);
 }
 
+/* A thread sees the token or the end of time before the caller does. Where its item was the last, it is said all the same. */
+static void the_last_item_is_stopped(void) {
+  for (int cancels = 0; cancels < 2; cancels++)
+    for (int pulled = 0; pulled < 2; pulled++) {
+      in_context("%s%s", cancels ? "cancel" : "timeout", pulled ? ", pulled" : "", 0);
+      trial t;
+      init(&t, "bounded", "cpu", 1, 2);
+      trial_time(&t, "constant", 100 * SECOND, 0);
+      if (pulled)
+        trial_pull(&t, 1);
+      if (!cancels)
+        t.plan.total_timeout_ns = 20 * MS;
+      pthread_t thread;
+      if (cancels)
+        pthread_create(&thread, NULL, cancel_later, &t.cancel);
+      trial_run(&t);
+      if (cancels)
+        pthread_join(thread, NULL);
+      CHECK_EQUAL(t.rc, 0);
+      CHECK_EQUAL(t.ledger.stop, cancels ? FW_STOP_CANCEL : FW_STOP_TIMEOUT);
+      CHECK_EQUAL(t.ledger.ended[cancels ? FW_CANCELLED : FW_TIMED_OUT], t.ledger.counts.started);
+      CHECK_EQUAL(t.ledger.counts.total, 1);
+      trial_close(&t);
+    }
+}
+
 /* About every 50 ms, on the caller's thread (the trial checks that), with the run's lock free. */
 static void ticks_come_and_interrupt(void) {
   for (int action = 0; action < 3; action++)
@@ -544,6 +570,7 @@ int main(int argc, char **argv) {
   TEST(cpu_items_time_out);
   TEST(total_timeout_ends_everything);
   TEST(another_thread_cancels);
+  TEST(the_last_item_is_stopped);
   TEST(nothing_waits_for_a_tick);
   TEST(servers_do_not_wait_for_a_late_wake);
   TEST(ticks_come_and_interrupt);

@@ -475,6 +475,42 @@ static void a_failing_source_lets_the_others_finish(const char *strategy, const 
   trial_close(&t);
 }
 
+/* What is left to finish ends at the run's time-out, or when somebody cancels it after all. */
+static void finishing_has_an_end_too(void) {
+  for (int cancels = 0; cancels < 2; cancels++)
+    for (int summary = 0; summary < 2; summary++) {
+      trial t;
+      init(&t, "bounded", "delay", 1, summary, 10, 4);
+      trial_time(&t, "constant", 50, 0);
+      t.supply.raise_at = 3;
+      t.plan.drains = 1;
+      t.plan.total_timeout_ns = 20;
+      if (cancels)
+        t.supply.cancel_at = 3;
+      trial_run(&t);
+      trial_expect(&t, 0, 0, 0, 3, 0);
+      CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
+      CHECK_EQUAL(t.ledger.last_finish_ns, cancels ? 0 : 20);
+      trial_close(&t);
+    }
+}
+
+/* Ctrl-C while the source's own code runs is no failure of the source: nothing is left to finish. */
+static void an_interrupted_source(void) {
+  for (int drains = 0; drains < 2; drains++) {
+    trial t;
+    init(&t, "bounded", "delay", 1, 0, 10, 4);
+    trial_time(&t, "constant", 50, 0);
+    t.supply.raise_at = 3;
+    t.supply.raises = FW_PULL_INTERRUPTED;
+    t.plan.drains = drains;
+    trial_run(&t);
+    trial_expect(&t, 0, 0, 0, 3, 0);
+    CHECK_EQUAL(t.ledger.stop, FW_STOP_INTERRUPT);
+    trial_close(&t);
+  }
+}
+
 static void an_empty_source_is_an_empty_run(const char *strategy, const char *action, int pulled, int summary) {
   trial t;
   init(&t, strategy, action, pulled, summary, 0, 4);
@@ -608,6 +644,8 @@ int main(int argc, char **argv) {
   TEST(failures_of_each_kind_count);
   TEST(ways_to_be_empty_cancelled_or_failed);
   TEST(cancelled_after_the_end);
+  TEST(finishing_has_an_end_too);
+  TEST(an_interrupted_source);
   TEST(a_source_that_misstates_its_length);
   TEST(a_host_may_ask_for_states);
   TEST(a_tick_interrupts_an_endless_run);

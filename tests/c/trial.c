@@ -68,7 +68,7 @@ static int pull(void *context, fw_run *run, uint64_t may) {
     if (index == supply->cancel_at)
       atomic_store(&trial->cancel, 1);
     if (index == supply->raise_at)
-      return FW_PULL_FAILED;
+      return supply->raises == 0 ? FW_PULL_FAILED : supply->raises;
     if (index == supply->length) {
       supply->ends++;
       return 0;

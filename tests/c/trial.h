@@ -16,6 +16,7 @@ typedef struct supply {
   uint64_t length;         /* items it has; FW_UNKNOWN: endless */
   const int64_t *given_ns; /* borrowed; by index; NULL: 0 */
   uint64_t raise_at;       /* asked for this item, it fails; FW_UNKNOWN: never */
+  int raises;              /* what it then gives; 0: FW_PULL_FAILED */
   uint64_t cancel_at;      /* asked for this item, it sets the trial's cancel flag first */
   uint64_t pause_at;       /* asked for this item, it sleeps first; EVERY: for every one */
   int64_t pause_ns;
