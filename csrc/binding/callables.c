@@ -130,6 +130,8 @@ static int feed_traverse(FeedObject *self, visitproc visit, void *arg) {
 #define VISIT(field) Py_VISIT(field);
   Py_VISIT(Py_TYPE(self));
   FOR_REFERENCES(self, VISIT)
+  for (WorkerObject *worker = self->workers; worker != NULL; worker = worker->next)
+    Py_VISIT(worker);
   int rc = fw_queue_traverse(&self->offered, visit, arg);
   return rc != 0 ? rc : fw_queue_traverse(&self->returned, visit, arg);
 }

@@ -30,6 +30,7 @@ void fw_worker_retire(WorkerObject *worker) {
   Py_CLEAR(worker->inner);
   fw_feed_kick(feed);
   Py_DECREF(feed);
+  Py_DECREF(worker); /* the feed's */
 }
 
 /* Something was handed to the event loop: the moment to start those who can use the time. */

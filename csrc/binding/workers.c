@@ -3,6 +3,7 @@
 
 void fw_worker_link(WorkerObject *worker) {
   FeedObject *feed = worker->feed;
+  Py_INCREF(worker); /* an event loop holds its tasks weakly: nobody else would keep a parked worker */
   worker->next = feed->workers;
   if (worker->next != NULL)
     worker->next->previous = worker;
