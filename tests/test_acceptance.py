@@ -172,3 +172,48 @@ def test_a_failed_run_can_be_sent_whatever_its_jobs_raised() -> None:
     assert str(sent) == str(caught.value)
     assert [type(each) for each in sent.exceptions] == [ValueError, fw.Unpicklable]
     assert sent.run.counts.failed == 2
+
+
+@pytest.mark.parametrize("action", ["fw.delay(0.02)", "sync", "job"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_an_alarm_raises_ends_the_run_and_leaves_nothing_behind(action: str, inside: bool) -> None:  # S038's kind
+    child = in_a_child(
+        f"""
+        import asyncio, signal, threading, time
+        import fanwidth as fw
+
+        done = []
+
+        def sync(x):
+            time.sleep(0.02)
+            done.append(x)
+
+        async def job(x):
+            await asyncio.sleep(0.02)
+            done.append(x)
+
+        def alarm(*_):
+            raise LookupError("alarm")
+
+        def main():
+            fw.bounded({action}, 1, limit=1)
+            signal.signal(signal.SIGALRM, alarm)
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                fw.bounded({action}, 1000, limit=2)
+            except LookupError as error:
+                assert error.run.counts.not_started > 900, error.run.counts
+            else:
+                raise SystemExit("the alarm was lost")
+            before = len(done)
+            time.sleep(0.06)
+            assert len(done) == before
+            assert threading.active_count() == 1, threading.enumerate()
+
+        async def cell():
+            main()
+
+        asyncio.new_event_loop().run_until_complete(cell()) if {inside} else main()
+        """
+    )
+    assert child.returncode == 0, child.stderr

@@ -42,6 +42,11 @@ class Tap:
     """Called with the record of a run whose task was cancelled, and has nothing to return."""
 
 
+def cause_of(error: BaseException) -> int:
+    """What stops a run that an exception has come into from outside its items."""
+    return INTERRUPT if isinstance(error, KeyboardInterrupt | SystemExit) else SOURCE
+
+
 _EXAMPLES: tuple[Any, ...] = ([], (), {}, {}.values(), set(), "", b"", range(1), range(2**70), reversed([]))
 
 # The iterators of these types run no Python code of anybody's and make no containers, which could start the garbage collector
@@ -118,7 +123,7 @@ def open_feed(
     if tap is not None:
         tap.opened(feed)
     if error is not None:
-        feed.stop(INTERRUPT if isinstance(error, KeyboardInterrupt) else SOURCE, error)
+        feed.stop(cause_of(error), error)
     elif options.reads_ahead and not source.asynchronous:
         feed.read()
     return feed, iterator

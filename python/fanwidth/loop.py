@@ -14,12 +14,12 @@ from typing import Any
 from . import _core
 from .feed import (
     CANCEL,
-    INTERRUPT,
     SOURCE,
     TICK_SECONDS,
     TIMEOUT,
     Report,
     Tap,
+    cause_of,
     close_source,
     open_feed,
     report_progress,
@@ -75,7 +75,7 @@ class Session:
             self.feed.stop(CANCEL)
             raise
         except BaseException as error:  # of the setup: the jobs' own are outcomes
-            self.feed.stop(INTERRUPT if isinstance(error, KeyboardInterrupt | SystemExit) else SOURCE, error)
+            self.feed.stop(cause_of(error), error)
         finally:
             close_source(self.feed, self.iterator)
         if cancelled is not None:
@@ -139,7 +139,7 @@ class Session:
             if not feed.over:
                 feed.stop(SOURCE, error)
         except BaseException as error:
-            feed.stop(INTERRUPT if isinstance(error, KeyboardInterrupt | SystemExit) else SOURCE, error)
+            feed.stop(cause_of(error), error)
         finally:
             await self._close(iterator)
 
@@ -255,8 +255,8 @@ def go_on(feed: _core.Feed, made: list[Any], source: Source, options: Options, i
         return session.record()
     try:
         _run(session.run(report), options)
-    except KeyboardInterrupt as error:
-        feed.stop(INTERRUPT, error)
+    except BaseException as error:  # Ctrl-C, what the handler of another signal raised, or a loop factory
+        feed.stop(cause_of(error), error)
     return session.record()
 
 
@@ -295,24 +295,24 @@ def _run_beside(session: Session, report: Report | None) -> None:
 
     thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-loop", daemon=True)
     thread.start()
-    interrupt: KeyboardInterrupt | None = None
+    interrupt: BaseException | None = None
     while not over.is_set():
         try:
             over.wait(TICK_SECONDS)
             report_progress(feed, report)
-        except KeyboardInterrupt as error:
+        except BaseException as error:  # Ctrl-C, or what the handler of another signal raised
             if interrupt is not None or isinstance(feed.raised, KeyboardInterrupt):
                 feed.abandon()
                 return
             interrupt = error
         if interrupt is not None and loops:  # it may come before the loop is there
             with suppress(RuntimeError):  # it has closed just now
-                loops.pop().call_soon_threadsafe(feed.stop, INTERRUPT, interrupt)
+                loops.pop().call_soon_threadsafe(feed.stop, cause_of(interrupt), interrupt)
     try:
         thread.join()
-    except KeyboardInterrupt as error:
+    except BaseException as error:
         interrupt = error
     if interrupt is not None:  # it may have come when the loop was gone
-        feed.stop(INTERRUPT, interrupt)
+        feed.stop(cause_of(interrupt), interrupt)
     for failure in errors:
         feed.stop(SOURCE, failure)

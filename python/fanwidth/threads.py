@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any
 
 from . import _core
-from .feed import INTERRUPT, MAX_THREADS, SOURCE, TICK_SECONDS, Report, Tap, close_source, open_feed, report_progress, to_record
+from .feed import MAX_THREADS, SOURCE, TICK_SECONDS, Report, Tap, cause_of, close_source, open_feed, report_progress, to_record
 from .options import Options
 from .record import Record
 from .source import Source
@@ -73,7 +73,7 @@ class Crew:
                 if values and self.feed.handing_over:
                     self.over.wait()
         except BaseException as error:  # of the setup: the jobs' own are outcomes
-            self.feed.stop(INTERRUPT if isinstance(error, KeyboardInterrupt) else SOURCE, error)
+            self.feed.stop(cause_of(error), error)
         finally:
             self.feed.leave(came)
 
@@ -146,6 +146,7 @@ def facts(crew: Crew) -> dict[str, Any]:
 
 def _attend(feed: _core.Feed, crew: Crew, report: Report | None) -> bool:
     """Serves the run until its last thread has left. False: a second Ctrl-C, and the threads that still run are abandoned."""
+    interrupted = False
     while True:
         try:
             event = feed.attend(TICK_SECONDS)
@@ -155,17 +156,18 @@ def _attend(feed: _core.Feed, crew: Crew, report: Report | None) -> bool:
                 crew.start()
             else:
                 report_progress(feed, report)
-        except KeyboardInterrupt as error:
-            if isinstance(feed.raised, KeyboardInterrupt):
+        except BaseException as error:  # Ctrl-C, or what the handler of another signal raised
+            if interrupted or isinstance(feed.raised, KeyboardInterrupt):
                 feed.abandon()
                 return False
-            feed.stop(INTERRUPT, error)
+            interrupted = True
+            feed.stop(cause_of(error), error)
 
 
 def _wait(feed: _core.Feed, crew: Crew) -> None:
     """Joins the threads, which have nothing left to do but to end."""
     try:
         crew.join()
-    except KeyboardInterrupt as error:
-        feed.stop(INTERRUPT, error)
+    except BaseException as error:
+        feed.stop(cause_of(error), error)
         crew.join()
