@@ -217,3 +217,8 @@ def test_what_an_alarm_raises_ends_the_run_and_leaves_nothing_behind(action: str
         """
     )
     assert child.returncode == 0, child.stderr
+
+
+def test_the_ceiling_of_when_all_is_told_even_where_its_threads_were_never_all_busy() -> None:  # S014's kind
+    run = fw.when_all(lambda x: x, 1500)
+    assert (run.effective_limit, run.limited_by) == (1024, "threads")

@@ -178,8 +178,10 @@ def _bound(feed: _core.Feed, options: Options, threads: int, refused: bool) -> t
     elapsed = ledger.last_finish_ns
     limit = ledger.total if options.limit is None else feed.limit
     long = elapsed >= _SHORTEST_NS
-    if refused or (options.limit is None and threads == MAX_THREADS < ledger.total):
+    if refused:
         return threads, "threads"
+    if options.limit is None and threads and ledger.total > MAX_THREADS:  # also where they were never all busy
+        return MAX_THREADS, "threads"
     if feed.held_ns * 2 > elapsed > 0:
         return limit, "consumer"
     if long and feed.pulling_ns * 2 > elapsed and ledger.peak_in_flight < limit:
