@@ -158,7 +158,8 @@ def test_statement_03_an_endless_source_works_and_is_not_read_ahead(driver, stra
     assert isinstance(trial.error, fw.RunCancelled)
     counts = trial.run.counts
     assert pulled == counts.total == 13
-    assert counts.not_started <= 1  # the item that was given as the token was cancelled
+    # The item that was given as the token was cancelled; and where threads take them, those that no thread had come for.
+    assert counts.not_started <= (4 if "threads" in driver.name else 1)
     if takes_time(driver):
         assert trial.peak <= 4
         assert counts.ok >= 8  # 12 started with 4 slots
@@ -350,15 +351,15 @@ ENDS = ["ok", "failures", "too many failures", "source", "token", "item time-out
 @pytest.mark.parametrize("how", ENDS)
 def test_statement_06_every_item_has_one_final_state(driver, strategy, clock, how, sized):
     unit, token, given = driver.unit(clock), fw.CancelToken(), 0
-    jobs = [Job(2 * unit) for _ in range(8)]
-    options = {"errors": "keep", "max_failures": None, **limited(strategy, 2)}
+    jobs = [Job(unit) for _ in range(8)]
+    options = {"errors": "keep", "max_failures": None, **limited(strategy, 3)}
     if "failures" in how and driver.fails and not (driver.reads_values and strategy == "when_all"):
         jobs[2], jobs[5] = Broken(unit), Broken(unit)
         options["max_failures"] = 0 if how == "too many failures" else None
     elif how == "item time-out" and takes_time(driver):
-        options["item_timeout"] = unit
+        options["item_timeout"] = unit / 2
     elif how == "total time-out" and takes_time(driver):
-        options["total_timeout"] = 3 * unit
+        options["total_timeout"] = 1.5 * unit
     elif how == "token":
         options["cancel"] = token
     for index, job in enumerate(jobs):
@@ -379,7 +380,7 @@ def test_statement_06_every_item_has_one_final_state(driver, strategy, clock, ho
         def __len__(self):
             return 8
 
-    trial = driver.trial(strategy, clock, (Sized if sized else Source)(), seconds=2 * unit, **options)
+    trial = driver.trial(strategy, clock, (Sized if sized else Source)(), seconds=unit, **options)
     counts = trial.run.counts
     assert sum(counts[:5]) == counts.total == (8 if sized else given)
     assert min(counts) >= 0
@@ -480,7 +481,7 @@ def test_statement_08_a_generator_is_closed_when_the_run_is_over(driver, strateg
 def test_statement_09_an_item_time_out_counts_from_the_items_own_start(driver, strategy, clock):  # S035
     unit = driver.unit(clock)
     # On the real clock far from any noise, and still less than they take together.
-    many, count = (40 * unit, 60) if clock == "real" else (1.5 * unit, 5)
+    many, count = (30 * unit, 40) if clock == "real" else (1.5 * unit, 5)
     trial = driver.trial(
         strategy, clock, [Job(unit) for _ in range(count)], seconds=unit, item_timeout=many, **limited(strategy, 1)
     )
@@ -651,7 +652,7 @@ def test_statement_12_a_token_cancelled_by_the_source(driver, strategy, clock): 
 @over(where=lambda driver: takes_time(driver) and driver.name.startswith("native"), clock="real")
 @pytest.mark.parametrize("seconds", [0.0005, 0.0015, 0.010])
 def test_statement_13_nothing_ends_early(driver, strategy, clock, seconds):  # S055, S057
-    trial = driver.trial(strategy, clock, [Job(seconds) for _ in range(40)], seconds=seconds, **limited(strategy, 8))
+    trial = driver.trial(strategy, clock, [Job(seconds) for _ in range(20)], seconds=seconds, **limited(strategy, 8))
     samples = trial.run.samples
     took = [finish - start for start, finish in zip(samples.start_ns, samples.finish_ns, strict=True)]
     assert trial.run.ok and min(took) >= seconds * NS
