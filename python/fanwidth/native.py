@@ -168,7 +168,12 @@ def execute(
         if raised is not None:
             return never_started(source, raised), source
         if action.item_is_time:
-            drawn = ("per_item", 0.0, 0.0, _times(source.items))
+            try:
+                drawn = ("per_item", 0.0, 0.0, _times(source.items))
+            except (TypeError, ValueError):
+                raise
+            except BaseException as error:  # an interrupt, while nothing has been started
+                return never_started(source, error), source
     pulled = not counted and not options.reads_ahead
     iterator = iterator_of(source.items) if pulled else None
     given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}

@@ -77,7 +77,7 @@ def _buffer(view: memoryview, protocol: int) -> Any:
 def reduce_run(run: Run, protocol: int = 2) -> tuple[Any, ...]:
     ledger = run._ledger
     columns = ledger.columns()
-    run.meta  # noqa: B018  # the machine of this process, before the run leaves it
+    run._meta  # noqa: B018  # the machine of this process, before the run leaves it
     state = {name: value for name, value in run.__dict__.items() if name not in _DERIVED}
     state["_ledger"] = {name: getattr(ledger, name) for name in _PLAIN}
     state["_failures"] = {i: (portable(item), portable(exception)) for i, (item, exception) in run._failures.items()}
@@ -90,8 +90,8 @@ def reduce_run(run: Run, protocol: int = 2) -> tuple[Any, ...]:
     return restore_run, (state, saved, ledger.tallies())
 
 
-_DERIVED = ("samples", "_failed_indices", "latency", "wait")
-"""Cached properties, which the loaded run makes again. `meta` is not one of them: it tells of the machine that ran it."""
+_DERIVED = ("_columns", "_failed_indices", "latency", "wait")
+"""Cached properties, which the loaded run makes again. `_meta` is not one of them: it tells of the machine that ran it."""
 
 
 def _items(run: Run) -> Any:

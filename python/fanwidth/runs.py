@@ -188,9 +188,13 @@ class Run:
 
     # --- item by item
 
-    @cached_property
+    @property
     def samples(self) -> Samples:
-        """Start, finish and state of every item."""
+        """Start, finish and state of every item. The views are the caller's own: releasing them harms nobody."""
+        return Samples(*(column[:] for column in self._columns))
+
+    @cached_property
+    def _columns(self) -> Samples:
         columns = self._ledger.columns()
         if columns is None:
             raise ValueError('samples were not kept: keep="summary" (use keep="samples" or "all")')
@@ -206,7 +210,7 @@ class Run:
     def _result(self, index: int) -> Any:
         if self._results is not None:
             return self._results[index] if index < len(self._results) else None
-        return index if self.samples.state[index] == 0 else None
+        return index if self._columns.state[index] == 0 else None
 
     @property
     def outcomes(self) -> Lazy:
@@ -226,14 +230,14 @@ class Run:
         """Kept instead of the view, which refers to the run: a run in a cycle would wait for the garbage collector."""
         if self.counts.failed + self.counts.timed_out == 0:
             return []
-        return [index for index, state in enumerate(self.samples.state) if state in (1, 2)]
+        return [index for index, state in enumerate(self._columns.state) if state in (1, 2)]
 
     def _need_items(self, what: str) -> None:
         if self._options.keep == "summary":
             raise ValueError(f'{what} were not kept: keep="summary" (use keep="samples" or "all")')
 
     def _outcome(self, index: int) -> Outcome:
-        start_ns, finish_ns, state = (column[index] for column in self.samples)
+        start_ns, finish_ns, state = (column[index] for column in self._columns)
         item, exception = self._failures.get(index, (None, None))
         if index not in self._failures:
             item = self._item(index)
@@ -261,7 +265,7 @@ class Run:
             return QueueFull(f"item {index} found the queue of {actions.describe(self._action)} full")
         if STATES[state] != "timed_out":
             return None
-        took = (self.samples.finish_ns[index] - self.samples.start_ns[index]) / stats.NS
+        took = (self._columns.finish_ns[index] - self._columns.start_ns[index]) / stats.NS
         item_timeout, total_timeout = self._options.item_timeout, self._options.total_timeout
         if item_timeout is not None and took >= item_timeout:
             return TimeoutError(f"item {index} took longer than its item_timeout of {item_timeout:g} s")
@@ -275,7 +279,7 @@ class Run:
         tallies = self._ledger.tallies()
         if tallies is not None:
             return stats.of_tally(tallies[0])
-        return stats.of_columns(self.samples.start_ns, self.samples.finish_ns, self.samples.state)
+        return stats.of_columns(self._columns.start_ns, self._columns.finish_ns, self._columns.state)
 
     @cached_property
     def wait(self) -> stats.Summary:
@@ -283,7 +287,7 @@ class Run:
         tallies = self._ledger.tallies()
         if tallies is not None:
             return stats.of_tally(tallies[1])
-        return stats.of_columns(None, self.samples.start_ns, self.samples.state)
+        return stats.of_columns(None, self._columns.start_ns, self._columns.state)
 
     @cached_property
     def ideal(self) -> float | None:
@@ -313,9 +317,13 @@ class Run:
 
     # --- the whole
 
-    @cached_property
+    @property
     def meta(self) -> dict[str, Any]:
-        """Versions, machine, clock source, seed and arguments of the run."""
+        """Versions, machine, clock source, seed and arguments of the run. A copy: the run does not change with it."""
+        return {**self._meta, "arguments": dict(self._meta["arguments"])}
+
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
         from . import machine
 
         options = self._options
@@ -358,7 +366,7 @@ class Run:
                 {"index": o.index, "item": short(o.item), "state": o.state, "exception": short(o.exception, 200)}
                 for o in failures
             ],
-            "meta": dict(self.meta),
+            "meta": self.meta,
         }
 
     def to_records(self) -> list[dict[str, Any]]:

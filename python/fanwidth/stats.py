@@ -71,14 +71,22 @@ class Summary:
     std: float | None
     min: float | None
     max: float | None
+    _distribution: _Distribution | None
 
     def __init__(self, n: int, mean: float, std: float | None, low: int, high: int, distribution: _Distribution | None) -> None:
-        self.n = n
-        self.mean = mean / NS if n else None
-        self.std = std / NS if n > 1 and std is not None else None
-        self.min = low / NS if n else None
-        self.max = high / NS if n else None
-        self._distribution = distribution if n else None
+        values = {
+            "n": n,
+            "mean": mean / NS if n else None,
+            "std": std / NS if n > 1 and std is not None else None,
+            "min": low / NS if n else None,
+            "max": high / NS if n else None,
+            "_distribution": distribution if n else None,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Summary is immutable: cannot set {name!r}")
 
     def quantile(self, q: float) -> float | None:
         """The value that a share `q` (0 to 1) of the durations does not exceed, by the linear definition; None without any."""
