@@ -57,6 +57,8 @@ def test_a_run_is_immutable(mixed):
         mixed.outcomes[0].state = "ok"
     with pytest.raises(AttributeError):
         mixed.counts.ok = 1
+    with pytest.raises(AttributeError, match="immutable"):
+        mixed.latency.n = 9
     for sequence in (mixed.results, mixed.outcomes, mixed.errors):
         for change in ("append", "__setitem__", "clear", "sort"):
             assert not hasattr(sequence, change)
@@ -131,6 +133,16 @@ def test_samples_are_typed_read_only_and_shared():
             column[0] = 1
         with pytest.raises(ValueError):
             one[0] = 1
+
+
+def test_views_of_samples_are_the_callers_own():
+    run = virtual(3, action=fw.delay(0.1))
+    for column in run.samples:
+        with column:
+            pass
+        with pytest.raises(ValueError):
+            column.tolist()
+    assert run.samples.state.tolist() == [0, 0, 0] and run.latency.n == 3 and run.outcomes[2].finish == 0.2
 
 
 def test_samples_outlive_their_run():
@@ -400,9 +412,13 @@ def test_to_dict_cannot_reach_back_into_the_run(mixed):
     told = mixed.to_dict()
     told["counts"].clear()
     told["errors"].clear()
+    told["meta"]["arguments"].clear()
     told["meta"].clear()
+    mixed.meta["arguments"].clear()
+    mixed.meta.clear()
     told["latency"].clear()
     assert mixed.counts.total == 8 and mixed.meta["strategy"] == "bounded" and mixed.to_dict()["errors"]
+    assert mixed.meta["arguments"]["limit"] == 2
 
 
 def test_texts_tell_the_essentials(mixed):
