@@ -1,4 +1,4 @@
-"""Cases of workloads that are not native actions, as users write them: sync callables around the standard library, and runs side by side."""
+"""Workloads that are not native actions, as users write them: sync callables around the standard library, runs side by side."""
 
 from __future__ import annotations
 
