@@ -222,3 +222,36 @@ def test_what_an_alarm_raises_ends_the_run_and_leaves_nothing_behind(action: str
 def test_the_ceiling_of_when_all_is_told_even_where_its_threads_were_never_all_busy() -> None:  # S014's kind
     run = fw.when_all(lambda x: x, 1500)
     assert (run.effective_limit, run.limited_by) == (1024, "threads")
+
+
+@pytest.mark.parametrize("action", [lambda x: x, nap_longer], ids=["sync", "async"])
+def test_a_stream_left_after_its_run_has_ended_has_the_run(action: Any) -> None:
+    async def main() -> fw.Run:
+        async with fw.aio.stream(action, 3, limit=3) as outcomes:
+            async for _ in outcomes:
+                await asyncio.sleep(0.2)
+                break
+        return outcomes.run
+
+    assert asyncio.run(main()).counts.ok == 3
+
+
+def test_leaving_a_stream_does_not_cut_off_an_async_generator_that_is_being_closed() -> None:  # S006
+    closed = []
+
+    async def source() -> Any:
+        try:
+            for i in itertools.count():
+                yield i
+        finally:
+            await asyncio.sleep(0.2)
+            closed.append(1)
+
+    async def main() -> None:
+        async with fw.aio.stream(nap, source(), limit=1, max_failures=0) as outcomes:
+            async for outcome in outcomes:
+                if outcome.state == "failed":
+                    break
+
+    asyncio.run(main())
+    assert closed == [1]

@@ -120,8 +120,9 @@ class Session:
                 try:
                     await asyncio.wait([puller])
                 except asyncio.CancelledError as error:
+                    if cancelled is not None:  # the second time: whoever insists does not wait for the generator
+                        puller.cancel()
                     cancelled = error
-                    puller.cancel()
         finally:
             timers.close()
             feed.governor = None  # it refers to the feed

@@ -262,8 +262,8 @@ class AsyncStream:
         self._ended = True
         task.cancel()
         await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # whoever leaves early does not ask
+        if not task.cancelled() and task.exception() is None:  # it had ended; whoever leaves early does not ask for an error
+            self._record, _ = task.result()
         if self._record is not None:
             self._run = Run(self._record, self._plan.given_action, self._plan.source, self._plan.options)
 
