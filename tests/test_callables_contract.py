@@ -379,7 +379,7 @@ def test_nothing_starts_after_the_failure_that_stops_the_run(drive: Driver) -> N
 def test_cancelled_siblings_are_no_errors(drive: Driver) -> None:
     # S024
     with pytest.raises(fw.RunFailed) as caught:
-        drive("for_each", lambda item: (0.03, ValueError(2)) if item == 2 else (0.3, item), 10, limit=5)
+        drive("for_each", lambda item: (0.12, ValueError(2)) if item == 2 else (0.4, item), 10, limit=5)
     run = caught.value.run
     assert [error.index for error in run.errors] == [2]
     assert len(caught.value.exceptions) == 1

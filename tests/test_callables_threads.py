@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -288,6 +289,33 @@ assert run.counts.ok == 1000
 assert run.limited_by == "threads" and run.effective_limit < 30, (run.limited_by, run.effective_limit)
 """
     done = run_child(code, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_callables_run_in_a_subinterpreter(run_child: Any) -> None:
+    # S082
+    if sys.version_info < (3, 13):
+        pytest.skip("needs Python 3.13: in 3.12 asyncio itself crashes the interpreters")
+    code = """
+import _interpreters
+inner = '''
+import asyncio, time
+import fanwidth as fw
+async def job(item):
+    await asyncio.sleep(0.001)
+assert fw.bounded(lambda item: time.sleep(0.001), 6, limit=3).ok
+assert fw.bounded(job, 6, limit=3).ok
+with fw.stream(abs, 6, limit=3) as outcomes:
+    assert len(list(outcomes)) == 6
+assert fw.start(abs, 6, limit=3).result().ok
+'''
+for _ in range(3):
+    interpreter = _interpreters.create()
+    error = _interpreters.run_string(interpreter, inner)
+    assert error is None, error.formatted
+    _interpreters.destroy(interpreter)
+"""
+    done = run_child(code)
     assert (done.returncode, done.stderr) == (0, "")
 
 

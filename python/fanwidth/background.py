@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextvars import copy_context
 from typing import Any
 
 from . import native
@@ -13,6 +12,7 @@ from .feed import Tap, driver_of
 from .options import Options
 from .record import Record
 from .source import Source
+from .threads import new_thread
 
 Counts = tuple[int, int, int]
 """In flight, done, failed."""
@@ -33,7 +33,7 @@ class Background:
         self._reported = (0, 0)
         self._opened = threading.Event()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="fanwidth-run", daemon=True)
+        self._thread = new_thread(self._run, "fanwidth-run")
 
     def start(self) -> None:
         """Returns once the run can be watched, which for when_all is before its source is read."""

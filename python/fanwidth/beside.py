@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,7 +19,7 @@ from .options import Options
 from .record import Record
 from .runs import Run
 from .source import Source
-from .threads import Crew, facts, most_threads
+from .threads import Crew, facts, most_threads, new_thread
 
 Cancelled = asyncio.CancelledError | None
 
@@ -175,7 +173,7 @@ async def _native(action: NativeAction, source: Source, options: Options, report
         with suppress(RuntimeError):  # the loop has closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, raised)
 
-    thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-engine", daemon=True)
+    thread = new_thread(thread_main, "fanwidth-engine")
     thread.start()
     cancelled: Cancelled = None
     interrupt: BaseException | None = None

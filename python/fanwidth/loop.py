@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, suppress
-from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from .feed import (
 from .options import Options
 from .record import Record
 from .source import Source
+from .threads import new_thread
 
 _NS = 1e9
 _FOREIGN_LOOP = ("attached to a different loop", "bound to a different event loop", "Event loop is closed")
@@ -294,7 +294,7 @@ def _run_beside(session: Session, report: Report | None) -> None:
         finally:
             over.set()
 
-    thread = threading.Thread(target=copy_context().run, args=(thread_main,), name="fanwidth-loop", daemon=True)
+    thread = new_thread(thread_main, "fanwidth-loop")
     thread.start()
     interrupt: BaseException | None = None
     while not over.is_set():

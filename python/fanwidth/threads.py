@@ -22,6 +22,15 @@ def is_asynchronous(value: Any) -> bool:
     return inspect.isawaitable(value) or (hasattr(value, "__aenter__") and not hasattr(value, "__enter__"))
 
 
+def new_thread(target: Callable[[], object], name: str) -> threading.Thread:
+    """A thread in a copy of the caller's context, for which the interpreter does not wait when it ends."""
+    run = copy_context().run
+    try:
+        return threading.Thread(target=run, args=(target,), name=name, daemon=True)
+    except RuntimeError:  # a subinterpreter may have no such threads
+        return threading.Thread(target=run, args=(target,), name=name, daemon=False)
+
+
 class Crew:
     """The threads of one run. All methods but those of the threads themselves are the calling thread's."""
 
@@ -38,10 +47,7 @@ class Crew:
     def start(self) -> None:
         """One thread more, or none where the system has no more: then the run goes on with those there are."""
         name = f"fanwidth-{len(self.threads) + 1}"
-        try:
-            thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
-        except RuntimeError:  # subinterpreters may have no daemon threads
-            thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=False)
+        thread = new_thread(self._run, name)
         hired = self.feed.hired_ever
         try:
             self.feed.hire()
