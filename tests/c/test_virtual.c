@@ -9,34 +9,6 @@
 
 static int is_short;
 
-static const char *const strategies[] = {"for_each", "when_all", "bounded", "chunked"};
-static const char *const actions[] = {"noop", "delay", "cpu", "service"};
-
-static int takes_limit(const char *strategy) { return strcmp(strategy, "when_all") != 0; }
-
-static void in_context(const char *strategy, const char *action, int pulled, int summary) {
-  static char text[80];
-  snprintf(text, sizeof text, "%s, %s%s%s", strategy, action, pulled ? ", pulled" : "", summary ? ", summary" : "");
-  check_context(text);
-}
-
-/* Calls `body` for every strategy and action, an int source and a pulled one, columns and a summary. */
-static void each_way(void (*body)(const char *strategy, const char *action, int pulled, int summary)) {
-  for (int s = 0; s < 4; s++)
-    for (int a = 0; a < 4; a++)
-      for (int way = 0; way < 4; way++) {
-        in_context(strategies[s], actions[a], way & 1, way >> 1);
-        body(strategies[s], actions[a], way & 1, way >> 1);
-      }
-}
-
-static void init(trial *t, const char *strategy, const char *action, int pulled, int summary, uint64_t items, uint64_t limit) {
-  trial_init(t, strategy, action, pulled ? FW_UNKNOWN : items, takes_limit(strategy) ? limit : 0);
-  t->summary = summary;
-  if (pulled)
-    trial_pull(t, items);
-}
-
 /* Equal delays: what the published experiment would take without any overhead. */
 static void equal_delays_take_the_ideal_time(void) {
   static const struct {
@@ -49,9 +21,9 @@ static void equal_delays_take_the_ideal_time(void) {
               {"chunked", 7, 50, 50},          {"for_each", 5, 1, 250},       {"bounded", 1, 1, 50}};
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
     for (int way = 0; way < 4; way++) {
-      in_context(runs[i].strategy, "delay", way & 1, way >> 1);
+      trial_context(runs[i].strategy, "delay", way & 1, way >> 1);
       trial t;
-      init(&t, runs[i].strategy, "delay", way & 1, way >> 1, runs[i].items, runs[i].limit);
+      trial_init_way(&t, runs[i].strategy, "delay", way & 1, way >> 1, runs[i].items, runs[i].limit);
       trial_time(&t, "constant", 50 * MS, 0);
       trial_run(&t);
       trial_expect(&t, runs[i].items, 0, 0, 0, 0);
@@ -80,9 +52,9 @@ static void different_delays_by_hand(void) {
   };
   for (int i = 0; i < 4; i++)
     for (int pulled = 0; pulled < 2; pulled++) {
-      in_context(tables[i].strategy, "delay", pulled, 0);
+      trial_context(tables[i].strategy, "delay", pulled, 0);
       trial t;
-      init(&t, tables[i].strategy, "delay", pulled, 0, 7, 2);
+      trial_init_way(&t, tables[i].strategy, "delay", pulled, 0, 7, 2);
       if (pulled) {
         trial_time(&t, "given", 0, 0); /* the time comes with the item */
         t.supply.given_ns = delays;
@@ -145,11 +117,11 @@ static void drawn_delays_follow_the_plain_rule(void) {
   for (int s = 0; s < 4; s++)
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)
       for (int way = 0; way < 4; way++) {
-        in_context(strategies[s], times[k].kind, way & 1, way >> 1);
+        trial_context(trial_strategies[s], times[k].kind, way & 1, way >> 1);
         trial t;
-        init(&t, strategies[s], "delay", way & 1, way >> 1, items, 17);
+        trial_init_way(&t, trial_strategies[s], "delay", way & 1, way >> 1, items, 17);
         trial_time(&t, times[k].kind, times[k].a, times[k].b);
-        predict(strategies[s], &t.plan.time, items, 17, start_ns, finish_ns);
+        predict(trial_strategies[s], &t.plan.time, items, 17, start_ns, finish_ns);
         trial_run(&t);
         trial_expect(&t, items, 0, 0, 0, 0);
         if (t.summary) {
@@ -194,7 +166,7 @@ static void service_by_hand(void) {
       snprintf(text, sizeof text, "table %d%s%s", (int)i, way & 1 ? ", pulled" : "", way >> 1 ? ", summary" : "");
       check_context(text);
       trial t;
-      init(&t, tables[i].strategy, "service", way & 1, way >> 1, 6, tables[i].limit);
+      trial_init_way(&t, tables[i].strategy, "service", way & 1, way >> 1, 6, tables[i].limit);
       trial_time(&t, "constant", 10 * MS, 0);
       t.plan.capacity = tables[i].capacity;
       t.plan.queue = tables[i].queue;
@@ -273,274 +245,6 @@ static void item_timeouts_count_from_the_start(void) {
   trial_close(&t);
 }
 
-/* Delays of 5 one after the other under a bound on the whole. */
-static void total_timeout_by_hand(void) {
-  static const struct {
-    uint64_t items;
-    int64_t total_timeout;
-    uint64_t ok, timed_out, not_started;
-    int64_t last;
-    int stop;
-  } rows[] = {{5, 12, 2, 1, 2, 12, FW_STOP_TIMEOUT}, {5, 10, 2, 0, 3, 10, FW_STOP_TIMEOUT}, {2, 10, 2, 0, 0, 10, FW_RUNNING},
-              {5, 25, 5, 0, 0, 25, FW_RUNNING},      {5, 24, 4, 1, 0, 24, FW_STOP_TIMEOUT}, {5, 0, 0, 0, 5, 0, FW_STOP_TIMEOUT},
-              {0, 0, 0, 0, 0, 0, FW_RUNNING}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (int action = 1; action < 4; action++)
-      for (int summary = 0; summary < 2; summary++) {
-        in_context("for_each", actions[action], 0, summary);
-        trial t;
-        trial_init(&t, "for_each", actions[action], rows[i].items, 1);
-        trial_time(&t, "constant", 5, 0);
-        t.plan.total_timeout_ns = rows[i].total_timeout;
-        t.summary = summary;
-        trial_run(&t);
-        trial_expect(&t, rows[i].ok, 0, rows[i].timed_out, 0, rows[i].not_started);
-        CHECK_EQUAL(t.ledger.last_finish_ns, rows[i].last);
-        CHECK_EQUAL(t.ledger.stop, rows[i].stop);
-        trial_close(&t);
-      }
-}
-
-/* However many items are due at the very end of the time, all of them are in time. */
-static void all_that_is_due_at_the_total_timeout_is_in_time(void) {
-  enum { ITEMS = 40000 };
-  int64_t *delays = malloc(ITEMS * sizeof *delays);
-  for (int i = 0; i < ITEMS; i++)
-    delays[i] = i == 0 ? 20 : 10; /* the first makes the others go to the heap, one by one */
-  for (int summary = 0; summary < 2; summary++) {
-    trial t;
-    trial_init(&t, "when_all", "delay", ITEMS, 0);
-    trial_values(&t, delays, ITEMS);
-    t.plan.total_timeout_ns = 10;
-    t.summary = summary;
-    trial_run(&t);
-    trial_expect(&t, ITEMS - 1, 0, 1, 0, 0);
-    CHECK_EQUAL(t.ledger.stop, FW_STOP_TIMEOUT);
-    trial_close(&t);
-  }
-  free(delays);
-}
-
-/* The first failure too many: what is in flight is cancelled at that moment, nothing new starts. */
-static void too_many_failures_stop_the_run(void) {
-  static const int64_t given[] = {50, -1, 50, -1, 50, 50, 50};
-  static const struct {
-    uint64_t max_failures, ok, failed, cancelled, not_started, pulled;
-    int stop;
-  } rows[] = {{0, 0, 1, 1, 5, 2, FW_STOP_FAILURE},
-              {1, 0, 2, 2, 3, 4, FW_STOP_FAILURE},
-              {2, 5, 2, 0, 0, 7, FW_RUNNING},
-              {FW_UNKNOWN, 5, 2, 0, 0, 7, FW_RUNNING}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (int known = 0; known < 2; known++) {
-      trial t;
-      trial_init(&t, "for_each", "delay", known ? 7 : FW_UNKNOWN, 4);
-      trial_time(&t, "given", 0, 0);
-      trial_pull(&t, 7);
-      t.supply.given_ns = given;
-      t.max_failures = rows[i].max_failures;
-      trial_run(&t);
-      /* Of a source of unknown length only what was pulled is known. */
-      trial_expect(&t, rows[i].ok, rows[i].failed, 0, rows[i].cancelled, known ? rows[i].not_started : 0);
-      CHECK_EQUAL(t.supply.pulled, rows[i].pulled);
-      CHECK_EQUAL(t.ledger.stop, rows[i].stop);
-      trial_close(&t);
-    }
-}
-
-/* Those that wait in a queue reach their time-out at the very moment at which the first of them stops the run: all are timed out. */
-static void timeouts_of_one_moment_go_together(void) {
-  for (int way = 0; way < 4; way++) {
-    in_context("when_all", "service", way & 1, way >> 1);
-    trial t;
-    init(&t, "when_all", "service", way & 1, way >> 1, 4, 0);
-    trial_time(&t, "constant", 10, 0);
-    t.plan.item_timeout_ns = 15;
-    t.max_failures = 0;
-    trial_run(&t);
-    trial_expect(&t, 1, 0, 3, 0, 0);
-    CHECK_EQUAL(t.ledger.stop, FW_STOP_FAILURE);
-    CHECK_EQUAL(t.ledger.last_finish_ns, 15);
-    trial_close(&t);
-  }
-}
-
-/* Timed-out items are failures, too; and turned-away ones stop an int source as they stop a pulled one. */
-static void failures_of_each_kind_count(void) {
-  trial t;
-  trial_init(&t, "bounded", "delay", 10, 3);
-  trial_time(&t, "constant", 50, 0);
-  t.plan.item_timeout_ns = 20;
-  t.max_failures = 0;
-  trial_run(&t);
-  trial_expect(&t, 0, 0, 3, 0, 7);
-  CHECK_EQUAL(t.ledger.stop, FW_STOP_FAILURE);
-  trial_close(&t);
-  for (int way = 0; way < 4; way++) {
-    in_context("when_all", "service", way & 1, way >> 1);
-    init(&t, "when_all", "service", way & 1, way >> 1, 100, 0);
-    t.total = 100;
-    trial_time(&t, "constant", 50, 0);
-    t.plan.queue = 1;
-    t.max_failures = 0;
-    trial_run(&t);
-    trial_expect(&t, 0, 1, 0, 2, 97);
-    CHECK_EQUAL(t.ledger.last_finish_ns, 0);
-    trial_close(&t);
-  }
-}
-
-static void cancelled_before_the_start(const char *strategy, const char *action, int pulled, int summary) {
-  trial t;
-  init(&t, strategy, action, pulled, summary, 100, 4);
-  trial_time(&t, "constant", 50, 0);
-  t.total = 100;
-  atomic_store(&t.cancel, 1);
-  trial_run(&t);
-  trial_expect(&t, 0, 0, 0, 0, 100);
-  CHECK_EQUAL(t.ledger.stop, FW_STOP_CANCEL);
-  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
-  CHECK_EQUAL(t.supply.calls, 0); /* the source is not even asked */
-  trial_close(&t);
-}
-
-/* The flag is seen before the item that was just pulled starts. */
-static void cancelled_by_the_source(const char *strategy, const char *action, int pulled, int summary) {
-  if (!pulled)
-    return;
-  trial t;
-  init(&t, strategy, action, pulled, summary, FW_UNKNOWN, 4); /* endless */
-  trial_time(&t, "constant", 50, 0);
-  t.supply.cancel_at = 10;
-  trial_run(&t);
-  CHECK_EQUAL(t.rc, 0);
-  CHECK_EQUAL(t.ledger.stop, FW_STOP_CANCEL);
-  CHECK_EQUAL(t.supply.pulled, 11);
-  CHECK_EQUAL(t.ledger.counts.started, 10);
-  CHECK_EQUAL(t.ledger.ended[FW_NOT_STARTED], 1);
-  CHECK_EQUAL(t.ledger.ended[FW_OK] + t.ledger.ended[FW_CANCELLED], 10);
-  if (strcmp(action, "noop") == 0)
-    CHECK_EQUAL(t.ledger.ended[FW_CANCELLED], 0);
-  else
-    CHECK(t.ledger.ended[FW_CANCELLED] > 0);
-  trial_close(&t);
-}
-
-/* Whoever cancels when all is done comes too late, even where the source has yet to say that it has ended. */
-static void cancelled_after_the_end(void) {
-  for (int summary = 0; summary < 2; summary++) {
-    trial t;
-    init(&t, "bounded", "noop", 1, summary, 10, 4);
-    t.supply.cancel_at = 10;
-    trial_run(&t);
-    trial_expect(&t, 10, 0, 0, 0, 0);
-    CHECK_EQUAL(t.ledger.stop, FW_RUNNING);
-    trial_close(&t);
-  }
-}
-
-static void a_failing_source_stops_the_run(const char *strategy, const char *action, int pulled, int summary) {
-  if (!pulled)
-    return;
-  for (uint64_t raise_at = 0; raise_at < 10; raise_at += 3) {
-    trial t;
-    init(&t, strategy, action, pulled, summary, 10, 4);
-    trial_time(&t, "constant", 50, 0);
-    t.supply.raise_at = raise_at;
-    t.total = 10;
-    trial_run(&t);
-    CHECK_EQUAL(t.rc, 0);
-    CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
-    CHECK_EQUAL(t.ledger.counts.started, raise_at);
-    CHECK_EQUAL(t.ledger.ended[FW_NOT_STARTED], 10 - raise_at);
-    trial_close(&t);
-  }
-}
-
-/* Where all outcomes are kept, what is in flight when the source fails runs to its end, queued or not. */
-static void a_failing_source_lets_the_others_finish(const char *strategy, const char *action, int pulled, int summary) {
-  if (!pulled)
-    return;
-  trial t;
-  init(&t, strategy, action, pulled, summary, 10, 4);
-  trial_time(&t, "constant", 50, 0);
-  t.supply.raise_at = 3;
-  t.total = 10;
-  t.plan.drains = 1;
-  trial_run(&t);
-  trial_expect(&t, 3, 0, 0, 0, 7);
-  CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
-  int serves = strcmp(action, "cpu") == 0 || strcmp(action, "service") == 0; /* one server */
-  CHECK_EQUAL(t.ledger.last_finish_ns, serves ? 150 : strcmp(action, "delay") == 0 ? 50 : 0);
-  trial_close(&t);
-}
-
-/* What is left to finish ends at the run's time-out, or when somebody cancels it after all. */
-static void finishing_has_an_end_too(void) {
-  for (int cancels = 0; cancels < 2; cancels++)
-    for (int summary = 0; summary < 2; summary++) {
-      trial t;
-      init(&t, "bounded", "delay", 1, summary, 10, 4);
-      trial_time(&t, "constant", 50, 0);
-      t.supply.raise_at = 3;
-      t.plan.drains = 1;
-      t.plan.total_timeout_ns = 20;
-      if (cancels)
-        t.supply.cancel_at = 3;
-      trial_run(&t);
-      trial_expect(&t, 0, 0, 0, 3, 0);
-      CHECK_EQUAL(t.ledger.stop, FW_STOP_SOURCE);
-      CHECK_EQUAL(t.ledger.last_finish_ns, cancels ? 0 : 20);
-      trial_close(&t);
-    }
-}
-
-/* Ctrl-C while the source's own code runs is no failure of the source: nothing is left to finish. */
-static void an_interrupted_source(void) {
-  for (int drains = 0; drains < 2; drains++) {
-    trial t;
-    init(&t, "bounded", "delay", 1, 0, 10, 4);
-    trial_time(&t, "constant", 50, 0);
-    t.supply.raise_at = 3;
-    t.supply.raises = FW_PULL_INTERRUPTED;
-    t.plan.drains = drains;
-    trial_run(&t);
-    trial_expect(&t, 0, 0, 0, 3, 0);
-    CHECK_EQUAL(t.ledger.stop, FW_STOP_INTERRUPT);
-    trial_close(&t);
-  }
-}
-
-static void an_empty_source_is_an_empty_run(const char *strategy, const char *action, int pulled, int summary) {
-  trial t;
-  init(&t, strategy, action, pulled, summary, 0, 4);
-  trial_time(&t, "constant", 50, 0);
-  trial_run(&t);
-  trial_expect(&t, 0, 0, 0, 0, 0);
-  CHECK_EQUAL(t.ledger.stop, FW_RUNNING);
-  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
-  CHECK_EQUAL(t.ledger.peak_in_flight, 0);
-  trial_close(&t);
-}
-
-static void no_duration_at_all(const char *strategy, const char *action, int pulled, int summary) {
-  trial t;
-  init(&t, strategy, action, pulled, summary, 1000, 4);
-  trial_run(&t);
-  trial_expect(&t, 1000, 0, 0, 0, 0);
-  CHECK_EQUAL(t.ledger.last_finish_ns, 0);
-  trial_close(&t);
-}
-
-static void ways_to_be_empty_cancelled_or_failed(void) {
-  each_way(an_empty_source_is_an_empty_run);
-  each_way(no_duration_at_all);
-  each_way(cancelled_before_the_start);
-  each_way(cancelled_by_the_source);
-  each_way(a_failing_source_stops_the_run);
-  each_way(a_failing_source_lets_the_others_finish);
-}
-
 /* len() may be wrong, or the source may change: what it gave is what counts. */
 static void a_source_that_misstates_its_length(void) {
   static const uint64_t told[] = {0, 3, 5, 900};
@@ -605,9 +309,9 @@ static void a_tick_interrupts_an_endless_run(void) {
 static void longer_than_time_itself(void) {
   for (int action = 1; action < 4; action++)
     for (int timeout = 0; timeout < 2; timeout++) {
-      in_context("bounded", actions[action], 0, 0);
+      trial_context("bounded", trial_actions[action], 0, 0);
       trial t;
-      trial_init(&t, "bounded", actions[action], 5, 1);
+      trial_init(&t, "bounded", trial_actions[action], 5, 1);
       trial_time(&t, "constant", (double)FW_LONGEST_NS, 0);
       if (timeout)
         t.plan.item_timeout_ns = FW_LONGEST_NS;
@@ -637,15 +341,6 @@ int main(int argc, char **argv) {
   TEST(cpus_are_servers);
   TEST(a_busy_service_serves_in_order);
   TEST(item_timeouts_count_from_the_start);
-  TEST(total_timeout_by_hand);
-  TEST(all_that_is_due_at_the_total_timeout_is_in_time);
-  TEST(too_many_failures_stop_the_run);
-  TEST(timeouts_of_one_moment_go_together);
-  TEST(failures_of_each_kind_count);
-  TEST(ways_to_be_empty_cancelled_or_failed);
-  TEST(cancelled_after_the_end);
-  TEST(finishing_has_an_end_too);
-  TEST(an_interrupted_source);
   TEST(a_source_that_misstates_its_length);
   TEST(a_host_may_ask_for_states);
   TEST(a_tick_interrupts_an_endless_run);

@@ -6,6 +6,7 @@
 #include "order.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -191,6 +192,40 @@ static void check_run_holds(const trial *trial) {
   }
 }
 
+const char *const trial_strategies[] = {"for_each", "when_all", "bounded", "chunked"};
+const char *const trial_actions[] = {"noop", "delay", "cpu", "service"};
+
+void trial_init_way(trial *trial, const char *strategy, const char *action, int pulled, int summary, uint64_t items,
+                    uint64_t limit) {
+  trial_init(trial, strategy, action, pulled ? FW_UNKNOWN : items, limit);
+  if (!trial->plan.strategy->takes_limit)
+    trial->limit = FW_UNKNOWN;
+  trial->summary = summary;
+  if (pulled)
+    trial_pull(trial, items);
+}
+
+void trial_context(const char *strategy, const char *action, int pulled, int summary) {
+  static char text[80];
+  snprintf(text, sizeof text, "%s, %s%s%s", strategy, action, pulled ? ", pulled" : "", summary ? ", summary" : "");
+  check_context(text);
+}
+
+void trial_each_way(void (*body)(const char *strategy, const char *action, int pulled, int summary)) {
+  for (int s = 0; s < 4; s++)
+    for (int a = 0; a < 4; a++)
+      for (int way = 0; way < 4; way++) {
+        trial_context(trial_strategies[s], trial_actions[a], way & 1, way >> 1);
+        body(trial_strategies[s], trial_actions[a], way & 1, way >> 1);
+      }
+}
+
+void trial_init_real(trial *trial, const char *strategy, const char *action, uint64_t items, uint64_t limit) {
+  trial_init(trial, strategy, action, items, limit);
+  trial->plan.is_virtual = 0;
+  trial->plan.origin_ns = fw_monotonic_ns();
+}
+
 static uint64_t entries_of(const char *path) {
   uint64_t count = 0;
   DIR *folder = opendir(path);
@@ -229,6 +264,24 @@ void trial_run(trial *trial) {
   CHECK(trial->ledger.counts.finished <= trial->ledger.counts.started); /* whatever the end, no item ended twice */
   if (trial->rc == 0)
     check_run_holds(trial);
+}
+
+void trial_run_guarded(trial *trial) {
+  int64_t before_ns = fw_monotonic_ns();
+  trial_run(trial);
+  int64_t took_ns = fw_monotonic_ns() - before_ns;
+  CHECK(took_ns < GUARD_NS);
+  CHECK(took_ns >= trial->ledger.last_finish_ns - (before_ns - trial->plan.origin_ns));
+}
+
+void trial_check_never_early(const trial *trial, int64_t least_ns) {
+  const fw_ledger *ledger = &trial->ledger;
+  for (uint64_t i = 0; !trial->summary && i < ledger->counts.total; i++)
+    if (ledger->state[i] == FW_OK)
+      CHECK(ledger->finish_ns[i] - ledger->start_ns[i] >= fw_draw(&trial->plan.time, i));
+  if (trial->summary && ledger->latency->n > 0)
+    CHECK(ledger->latency->min_ns >= (int64_t)trial->plan.time.a);
+  CHECK(ledger->last_finish_ns >= least_ns);
 }
 
 void trial_warm_up(void) {

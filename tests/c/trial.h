@@ -10,6 +10,7 @@
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
+#define GUARD_NS (20 * SECOND) /* for what takes well below a second, on a machine that is busy or slowed by a tool */
 
 /* A source that is pulled. */
 typedef struct supply {
@@ -61,9 +62,27 @@ void trial_time(trial *trial, const char *kind, double a, double b);
 void trial_values(trial *trial, const int64_t *values_ns, uint64_t count); /* item i takes values_ns[i]; borrowed */
 void trial_pull(trial *trial, uint64_t length);                            /* the items come from a source of that length */
 
+/* The same by name, for an int source or a pulled one, columns or a summary; `limit` only where the strategy takes one. */
+void trial_init_way(trial *trial, const char *strategy, const char *action, int pulled, int summary, uint64_t items,
+                    uint64_t limit);
+
+/* All of them; calls `body` for each strategy and action, each kind of source, columns and a summary, with a context set. */
+extern const char *const trial_strategies[4], *const trial_actions[4];
+void trial_each_way(void (*body)(const char *strategy, const char *action, int pulled, int summary));
+void trial_context(const char *strategy, const char *action, int pulled, int summary);
+
+/* On the real clock. */
+void trial_init_real(trial *trial, const char *strategy, const char *action, uint64_t items, uint64_t limit);
+
 /* Runs it and, where the engine could, checks what holds of every run: counts add up, columns agree with them, items start in
    order, no more of them overlap than the limit allows; on the real clock no descriptor stays open and no thread alive. */
 void trial_run(trial *trial);
+
+/* The same, within a wide guard and not in less time than its own samples tell. */
+void trial_run_guarded(trial *trial);
+
+/* Nothing ended before its time, and the whole took no less than the rule allows. */
+void trial_check_never_early(const trial *trial, int64_t least_ns);
 
 /* Has opened and started what a process does but once: libuv's signal pipe, a sanitizer's own thread. */
 void trial_warm_up(void);
