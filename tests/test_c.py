@@ -26,7 +26,7 @@ PROGRAMS = sorted(path.stem for path in C_TESTS.glob("test_*.c"))
 FUZZERS = sorted(path.stem for path in C_TESTS.glob("fuzz_*.c") if path.stem != "fuzz_main")
 SHARED = sorted(set(C_TESTS.glob("*.c")) - set(C_TESTS.glob("test_*.c")) - set(C_TESTS.glob("fuzz_*.c")))
 THREADED = ["test_faults", "test_real", "test_refused", "test_stops"]
-SLOWLY = ["test_ends", "test_faults", "test_ledger", "test_real", "test_stops", "test_virtual"]  # under valgrind: those of the engine
+SLOWLY = ["test_ends", "test_faults", "test_ledger", "test_real", "test_stops", "test_virtual"]  # under valgrind
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"]
 
 pytestmark = pytest.mark.timeout(300)  # the first test that needs a build waits for it
