@@ -235,6 +235,44 @@ def test_uvloop_is_welcome() -> None:
     assert run.results == [2 * i for i in range(100)]
 
 
+def test_an_item_that_gives_way_lets_everybody_have_a_turn() -> None:
+    turns: list[str] = []
+
+    async def other() -> None:
+        for _ in range(5):
+            turns.append("other")
+            await asyncio.sleep(0)
+
+    async def give_way(item: int) -> int:
+        for _ in range(5):
+            turns.append("item")
+            await asyncio.sleep(0)
+        return item
+
+    async def main() -> fw.Run:
+        task = asyncio.create_task(other())
+        run = await fw.aio.bounded(give_way, 3, limit=3)
+        await task
+        return run
+
+    assert asyncio.run(main()).results == [0, 1, 2]
+    assert turns.index("other", turns.index("item")) < 6
+    assert turns.count("other") == 5
+    last_other = len(turns) - turns[::-1].index("other")
+    assert turns[:last_other].count("item") >= 9  # they took turns, and neither was first done with all
+
+
+def test_a_cancelled_item_that_gives_way_learns_of_it_in_its_next_turn() -> None:
+    async def spin(item: int) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    run = fw.bounded(spin, 3, limit=2, item_timeout=0.02, errors="keep")
+    assert run.counts.timed_out == 3
+    with pytest.raises(fw.RunTimeout):
+        fw.bounded(spin, 3, limit=3, total_timeout=0.02)
+
+
 # --- contexts
 
 var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="default")

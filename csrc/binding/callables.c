@@ -124,7 +124,7 @@ fail:
   DO((self)->results)                                                                                                         \
   DO((self)->failures) DO((self)->raised) DO((self)->outbox) DO((self)->token) DO((self)->listener) DO((self)->reader)        \
       DO((self)->closer) DO((self)->worker_type) DO((self)->create_task) DO((self)->create_future) DO((self)->source_context) \
-          DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->item_timeout_text) DO((self)->total_timeout_text) DO((self)->setup_value) DO((self)->governor)
+          DO((self)->items) DO((self)->loop_time) DO((self)->owner_task) DO((self)->item_timeout_text) DO((self)->total_timeout_text) DO((self)->setup_value) DO((self)->governor) DO((self)->turn)
 
 static int feed_traverse(FeedObject *self, visitproc visit, void *arg) {
 #define VISIT(field) Py_VISIT(field);
@@ -223,13 +223,20 @@ static PyObject *feed_seal(FeedObject *self, PyObject *Py_UNUSED(ignored)) {
   return fw_ledger_seal(ledger) < 0 ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
+static int use_loop(FeedObject *self, PyObject *loop) {
+  PyObject *type = PyObject_GetAttrString(PyType_GetModule(Py_TYPE(self)), "Turn");
+  Py_XSETREF(self->turn, type == NULL ? NULL : fw_turn_new((PyTypeObject *)type, loop));
+  Py_XDECREF(type);
+  Py_XSETREF(self->create_task, PyObject_GetAttrString(loop, "create_task"));
+  Py_XSETREF(self->create_future, PyObject_GetAttrString(loop, "create_future"));
+  Py_XSETREF(self->loop_time, PyObject_GetAttrString(loop, "time"));
+  return self->turn == NULL || self->create_task == NULL || self->create_future == NULL || self->loop_time == NULL ? -1 : 0;
+}
+
 static PyObject *feed_use_loop(FeedObject *self, PyObject *args) {
-  PyObject *task, *future, *time, *owner, *value;
-  if (!PyArg_ParseTuple(args, "OOOOO:use_loop", &task, &future, &time, &owner, &value))
+  PyObject *loop, *owner, *value;
+  if (!PyArg_ParseTuple(args, "OOO:use_loop", &loop, &owner, &value) || use_loop(self, loop) < 0)
     return NULL;
-  Py_XSETREF(self->create_task, Py_NewRef(task));
-  Py_XSETREF(self->create_future, Py_NewRef(future));
-  Py_XSETREF(self->loop_time, Py_NewRef(time));
   Py_XSETREF(self->owner_task, or_null(owner));
   if (self->has_setup)
     Py_XSETREF(self->setup_value, Py_NewRef(value));
@@ -302,7 +309,7 @@ static PyMethodDef feed_methods[] = {
     {"leave", (PyCFunction)fw_threads_leave, METH_O, "leave(came): a thread is gone; came: it has been in work()"},
     {"hand_over", (PyCFunction)feed_hand_over, METH_NOARGS,
      "hand_over(): the action is async after all; threads take no more items"},
-    {"use_loop", (PyCFunction)feed_use_loop, METH_VARARGS, "use_loop(create_task, create_future, time, owner_task, setup_value)"},
+    {"use_loop", (PyCFunction)feed_use_loop, METH_VARARGS, "use_loop(loop, owner_task, setup_value)"},
     {"launch", (PyCFunction)feed_launch, METH_NOARGS, "launch(): the first workers of the loop"},
     {"expire", (PyCFunction)feed_expire, METH_O,
      "expire(now): cancels items that are late by the loop's clock; the next deadline"},
@@ -337,4 +344,6 @@ static int add(PyObject *module, PyType_Spec *spec) {
   return rc;
 }
 
-int fw_callables_add(PyObject *module) { return add(module, &fw_worker_spec) < 0 ? -1 : add(module, &feed_spec); }
+int fw_callables_add(PyObject *module) {
+  return add(module, &fw_turn_spec) < 0 || add(module, &fw_worker_spec) < 0 ? -1 : add(module, &feed_spec);
+}

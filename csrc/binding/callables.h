@@ -24,6 +24,7 @@ typedef struct fw_queue {
 typedef struct fw_idler fw_idler;
 typedef struct FeedObject FeedObject;
 typedef struct WorkerObject WorkerObject;
+typedef struct TurnObject TurnObject;
 
 /* _core.Feed. Owned references unless said otherwise. */
 struct FeedObject {
@@ -94,10 +95,11 @@ struct FeedObject {
   /* Coroutines (coroutine.c). */
   PyTypeObject *worker_type;
   PyObject *create_task, *create_future, *loop_time, *owner_task; /* NULL in the threads driver */
-  PyObject *governor;                                             /* makes the loop call look(), from any thread */
-  PyObject *setup_value;                                          /* second argument of the action, or NULL */
-  WorkerObject *workers;                                          /* borrowed: workers unlink themselves */
-  WorkerObject *parked;                                           /* borrowed: those that wait for an item */
+  PyObject *turn;                        /* what workers that give way await; NULL in the threads driver */
+  PyObject *governor;                    /* makes the loop call look(), from any thread */
+  PyObject *setup_value;                 /* second argument of the action, or NULL */
+  WorkerObject *workers;                 /* borrowed: workers unlink themselves */
+  WorkerObject *parked;                  /* borrowed: those that wait for an item */
   uint64_t alive, parked_count, pending; /* workers; pending: were created and have not come for an item yet */
   int spawning;
 };
@@ -185,6 +187,11 @@ void fw_worker_cancel(WorkerObject *worker, int reason);
 extern PyType_Spec fw_worker_spec;
 WorkerObject *fw_worker_new(FeedObject *feed);
 void fw_worker_retire(WorkerObject *worker);
+
+/* turn.c: what it awaits when it gives way. */
+extern PyType_Spec fw_turn_spec;
+PyObject *fw_turn_new(PyTypeObject *type, PyObject *loop);
+PyObject *fw_turn_yield(PyObject *turn); /* what to yield; owned */
 
 /* await.c: an item in its hands. */
 PyObject *fw_awaited(PyObject *awaitable); /* what to send to for its value; NULL with an exception set */

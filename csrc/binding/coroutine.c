@@ -76,7 +76,7 @@ static PySendResult go_on(WorkerObject *worker, PyObject *thrown, PyObject **out
       int rc = next_item(worker, &slice_end_ns);
       if (rc == FW_TAKEN)
         continue;
-      *out = Py_NewRef(Py_None);
+      *out = rc == FW_WAIT ? fw_turn_yield(worker->feed->turn) : Py_NewRef(Py_None);
       return rc == FW_WAIT ? PYGEN_NEXT : PYGEN_RETURN;
     }
     PyObject *value = NULL;
@@ -85,6 +85,10 @@ static PySendResult go_on(WorkerObject *worker, PyObject *thrown, PyObject **out
     if (result == PYGEN_NEXT) {
       on_suspended(worker);
       *out = value;
+      if (value == Py_None) { /* a bare yield: the item gives way for one turn */
+        Py_DECREF(value);
+        *out = fw_turn_yield(worker->feed->turn);
+      }
       return PYGEN_NEXT;
     }
     if (worker->future == NULL) {

@@ -84,6 +84,10 @@ def arrow_stream(length: int, columns: tuple[tuple[str, str, int, tuple[bytes | 
 
 # csrc/binding/callables.c
 @final
+class Turn:
+    """The next turn of an event loop."""
+
+@final
 class Worker:
     """The coroutine of a worker of an asyncio run."""
 
@@ -167,15 +171,7 @@ class Feed:
     def hire(self) -> None: ...
     def leave(self, came: bool, /) -> None: ...
     def hand_over(self) -> None: ...
-    def use_loop(
-        self,
-        create_task: Callable[..., Any],
-        create_future: Callable[[], Any],
-        time: Callable[[], float],
-        owner_task: Any,
-        value: Any,
-        /,
-    ) -> None: ...
+    def use_loop(self, loop: Any, owner_task: Any, setup_value: Any, /) -> None: ...
     def launch(self) -> None: ...
     def expire(self, now: float, /) -> float: ...
     def collect(self) -> list[tuple[int, Any, int, Any, BaseException | None, int, int]]: ...

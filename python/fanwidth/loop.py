@@ -98,7 +98,7 @@ class Session:
 
     async def _serve(self, value: Any, report: Report | None) -> asyncio.CancelledError | None:
         feed, loop = self.feed, asyncio.get_running_loop()
-        feed.use_loop(loop.create_task, loop.create_future, loop.time, asyncio.current_task(), value)
+        feed.use_loop(loop, asyncio.current_task(), value)
         feed.governor = partial(loop.call_soon_threadsafe, feed.look)
         timers = _Timers(loop, feed, self.options, report, self.opened)
         puller = loop.create_task(self._pull()) if self.source.asynchronous else None
