@@ -52,6 +52,8 @@ uint64_t fw_feed_may_start(const FeedObject *feed) {
 }
 
 int fw_feed_over(const FeedObject *feed) {
+  if (feed->returned.count > 0 && feed->create_task != NULL)
+    return 0; /* a thread has started them; where they are not to run to their end, the stop has discarded them */
   if (feed->ended && feed->offered.count > 0 && feed->ledger->stop == FW_STOP_SOURCE)
     return feed->create_task != NULL; /* on their way to a thread when the source failed: they were as good as started */
   return feed->ledger->stop != FW_RUNNING || (feed->ended && feed->offered.count == 0);
