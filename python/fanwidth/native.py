@@ -124,18 +124,25 @@ def read_ahead(source: Source, options: Options, origin_ns: int) -> tuple[Source
 
 
 def _read(source: Source, over: Callable[[], bool] | None) -> tuple[list[Any], BaseException | None]:
-    """A loop of bytecode, so that Ctrl-C ends even an endless one."""
     items: list[Any] = []
     iterator = None
     try:
         iterator = iter(source.items)
-        for item in iterator:
-            items.append(item)
-            if over is not None and over():
-                break
+        _append_all(items, iterator, over)
     except BaseException as error:
         return items, close(iterator) or error
     return items, close(iterator)
+
+
+def _append_all(items: list[Any], iterator: Iterator[Any], over: Callable[[], bool] | None) -> None:
+    """A loop of bytecode, so that Ctrl-C ends even an endless one.
+
+    A function of its own: since Python 3.13 a `try` around the loop does not hold what is raised on its way back to the top.
+    """
+    for item in iterator:
+        items.append(item)
+        if over is not None and over():
+            return
 
 
 def never_started(source: Source, raised: BaseException) -> Record:
