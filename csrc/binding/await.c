@@ -32,7 +32,7 @@ void fw_item_finish(WorkerObject *worker, PyObject *value) {
   FeedObject *feed = worker->feed;
   fw_ticket *ticket = &worker->ticket;
   int reason = worker->reason;
-  int64_t now_ns = fw_feed_now(feed);
+  int64_t now_ns = worker->now_ns = fw_feed_now(feed);
   worker->reason = FW_OK;
   Py_CLEAR(worker->inner);
   PyObject *exception = value == NULL ? fw_catch() : NULL;

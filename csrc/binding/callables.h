@@ -113,6 +113,7 @@ struct WorkerObject {
   PyObject *inner;           /* what is sent to: the item's awaitable, or that of `future` */
   PyObject *future;          /* not NULL: it is parked */
   double deadline;           /* of the item, by the loop's clock; meaningful where there is an item_timeout */
+  int64_t now_ns;            /* when its last item ended, within this step; 0: it has not looked at the clock */
   int reason;                /* the state that our own cancellation of the item leads to; FW_OK: we have not cancelled it */
   int running, fresh, woken; /* fresh: has not made a step; woken: the future is set and the worker has not come yet */
   WorkerObject *previous, *next, *next_parked; /* borrowed */

@@ -48,7 +48,7 @@ static void on_suspended(WorkerObject *worker) {
    the others' turn; FW_END. */
 static int next_item(WorkerObject *worker, int64_t *slice_end_ns) {
   FeedObject *feed = worker->feed;
-  int64_t now_ns = fw_feed_now(feed);
+  int64_t now_ns = worker->now_ns != 0 ? worker->now_ns : fw_feed_now(feed);
   if (*slice_end_ns == 0)
     *slice_end_ns = now_ns + SLICE_NS / (int64_t)feed->alive;
   else if (now_ns > *slice_end_ns)
@@ -66,6 +66,7 @@ static int next_item(WorkerObject *worker, int64_t *slice_end_ns) {
 
 static PySendResult go_on(WorkerObject *worker, PyObject *thrown, PyObject **out) {
   int64_t slice_end_ns = 0;
+  worker->now_ns = 0;
   for (;;) {
     if (worker->inner == NULL) {
       if (thrown != NULL && !fw_worker_outlives(worker, thrown)) {
