@@ -152,6 +152,21 @@ def test_what_a_signals_handler_raises_ends_the_run(kind, alarm):
     assert caught.value.run.counts.ok == 0 and caught.value.run.stopped_by is not None
 
 
+@pytest.mark.parametrize("look", [lambda run: run.replay(limit=7), lambda run: run.ideal], ids=["replay", "ideal"])
+def test_an_interrupted_simulation_is_no_answer(look, alarm):
+    """It would be wrong, and remembered as the run's ideal."""
+
+    def handler(number, frame):
+        raise Alarm(number)
+
+    run = fw.bounded(fw.noop(), 20_000_000, limit=1000, keep="summary", seed=1)
+    run.__dict__["_action"] = fw.delay(fw.exponential(1))  # a run that would take hours to make
+    alarm(handler, 0.1)
+    with pytest.raises(Alarm):
+        look(run)
+    assert "ideal" not in run.__dict__
+
+
 @pytest.mark.parametrize("kind", SIGNALLED)
 def test_a_handled_signal_disturbs_nothing(kind, alarm):
     seen = []

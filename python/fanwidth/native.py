@@ -65,8 +65,11 @@ def _call(
 
 
 def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *, samples: bool) -> dict[str, Any]:
-    """A run on the virtual clock over times that are known; nothing but item_timeout can end an item early."""
-    return _call(
+    """A run on the virtual clock over times that are known; nothing but item_timeout can end an item early.
+
+    Raises what a signal's handler raises meanwhile: a simulation that was interrupted is worth nothing.
+    """
+    facts = _call(
         action,
         drawn,
         options,
@@ -78,6 +81,9 @@ def simulate(action: NativeAction, drawn: Drawn, total: int, options: Options, *
         max_failures=None,
         cancel=None,
     )
+    if facts["raised"] is not None:
+        raise facts.pop("raised")
+    return facts
 
 
 def iterator_of(items: Any) -> Iterator[Any]:
