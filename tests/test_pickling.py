@@ -1,6 +1,7 @@
 """Pickles: runs, actions, distributions and exceptions come back as they were; what cannot is named; no traceback travels."""
 
 import copy
+import copyreg
 import gc
 import json
 import pickle
@@ -18,6 +19,14 @@ import fanwidth as fw
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
 STRATEGIES = ("for_each", "when_all", "bounded", "chunked")
+
+
+@pytest.fixture(autouse=True)
+def pickle_as_it_comes(monkeypatch):
+    """distributed teaches pickle to take tracebacks along (tblib), in the whole process: that is not what is tested here."""
+    for kind, how in list(copyreg.dispatch_table.items()):
+        if how.__module__.startswith("tblib"):
+            monkeypatch.delitem(copyreg.dispatch_table, kind)
 
 
 def there_and_back(value, protocol=pickle.HIGHEST_PROTOCOL):
