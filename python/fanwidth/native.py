@@ -224,7 +224,7 @@ def to_record(facts: dict[str, Any], action: NativeAction, source: Source, optio
 def _bound(facts: dict[str, Any], action: NativeAction, source: Source, options: Options) -> tuple[int, str]:
     """What bound the run, and the most items that could be in flight.
 
-    The source, where more than half of the time went into asking it while a slot was free.
+    The source, where there were items enough and more than half of the time went into asking for them while a slot was free.
     """
     ledger = facts["ledger"]
     total = ledger.total
@@ -237,9 +237,11 @@ def _bound(facts: dict[str, Any], action: NativeAction, source: Source, options:
         return MAX_THREADS, "threads"
     if action.name == "cpu" and ceiling > machine.cpus():
         return ceiling, "cpus"
+    if total < limit or options.limit is None:
+        return total, "items"
     if facts["pulling_ns"] * 2 > ledger.last_finish_ns > 0 and options.clock == "real" and ledger.peak_in_flight < limit:
         return limit, "source"
-    return (total, "items") if total < limit or options.limit is None else (limit, "limit")
+    return limit, "limit"
 
 
 def refuse(action: NativeAction, source: Source, options: Options) -> None:
