@@ -104,7 +104,9 @@ def test_after_a_lowered_limit_nothing_starts_until_there_is_room(action: Any) -
     handle = fw.start(action, itertools.count(), limit=8)
     time.sleep(0.05)
     handle.limit = 2
-    time.sleep(0.1)
+    deadline = time.monotonic() + 5
+    while handle.stats().active > 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
     for _ in range(20):
         assert handle.stats().active <= 2
         time.sleep(0.002)
