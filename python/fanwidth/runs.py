@@ -99,6 +99,9 @@ class Lazy(Sequence[Any]):
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, like a list
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)  # a view without its run is a list
+
     def __repr__(self) -> str:
         shown = ", ".join(repr(self._get(i)) for i in range(min(self._length, 6)))
         return f"[{shown}{', ...' if self._length > 6 else ''}]" + (f" ({self._length:,} in all)" if self._length > 6 else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -23,6 +24,9 @@ class _Distribution(Protocol):
 class _Sorted:
     def __init__(self, values_ns: Sequence[int]) -> None:
         self.values_ns = values_ns
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Sorted, (array("q", self.values_ns),)
 
     def quantile(self, q: float) -> float:
         values, place = self.values_ns, q * (len(self.values_ns) - 1)
@@ -82,7 +86,13 @@ class Summary:
             "max": high / NS if n else None,
             "_distribution": distribution if n else None,
         }
-        for name, value in values.items():
+        self.__setstate__(values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
