@@ -186,6 +186,20 @@ def test_tokens_callbacks_and_setups_do_not_travel():
         pickle.dumps(token)
 
 
+@pytest.mark.parametrize("kind", ["virtual", "summary", "failed", "empty"])
+def test_parts_of_a_run_can_be_pickled(kind):
+    run = RUNS[kind]()
+    for part in (run.latency, run.wait, run.counts):
+        back = there_and_back(part)
+        assert back == part == copy.deepcopy(part) and type(back) is type(part)
+    assert there_and_back(run.latency).quantile(0.3) == run.latency.quantile(0.3)
+    if kind == "summary":
+        return
+    assert there_and_back(run.results) == run.results and type(there_and_back(run.results)) is list
+    assert [outcome.index for outcome in there_and_back(run.outcomes)] == list(range(run.counts.total))
+    assert [error.index for error in there_and_back(run.errors)] == [error.index for error in run.errors]
+
+
 # What cannot be pickled
 
 

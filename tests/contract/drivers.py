@@ -1,4 +1,5 @@
-"""The drivers as the contract suite sees them. A driver joins the suite by an entry in DRIVERS and says there what it can do.
+"""The drivers as the contract suite sees them. A driver joins the suite by an entry in DRIVERS and says
+there what it can do; native actions join by themselves.
 
 The items of all tests are `Job`s. A trial runs them under one driver, strategy and clock and tells by index what became of each,
 as an observer inside the jobs saw it where there is one, and else by the run's samples.
@@ -9,7 +10,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import fanwidth as fw
@@ -237,11 +238,23 @@ class AioCaller:
 
 
 BOTH = ("virtual", "real")
+# What the suite has to know of a native action, where it is more than that it takes seconds, or nothing, and does so exactly.
+KNOWN = {
+    "delay": {"make": lambda seconds: fw.delay(), "times": "own", "fails": True, "reads_values": True},
+    "service": {"make": lambda seconds: fw.service(seconds, 10**6)},
+    "cpu": {"is_exact": False},
+}
+
+
+def native(kind: type[fw.NativeAction]) -> Driver:
+    """The entry of a native action: whatever is on the engine's list is in the suite."""
+    facts = {"times": "same" if fields(kind) else "none", "fails": False, **KNOWN.get(kind.name, {})}
+    make = facts.pop("make", lambda seconds: kind(seconds) if fields(kind) else kind())
+    return Driver(f"native-{kind.name}", BOTH, call_native(make), **facts)
+
+
 DRIVERS = (
-    Driver("native-delay", BOTH, call_native(lambda seconds: fw.delay()), reads_values=True),
-    Driver("native-service", BOTH, call_native(lambda seconds: fw.service(seconds, 10**6)), times="same", fails=False),
-    Driver("native-cpu", BOTH, call_native(fw.cpu), times="same", fails=False, is_exact=False),
-    Driver("native-noop", BOTH, call_native(lambda seconds: fw.noop()), times="none", fails=False),
+    *(native(kind) for kind in fw.NATIVE_ACTIONS),
     Driver("threads", ("real",), call_threads, cancels=False, is_watched=True),
     Driver("asyncio", BOTH, call_asyncio, is_watched=True),
     Driver("aio-delay", ("real",), AioCaller(call_native(lambda seconds: fw.delay())), reads_values=True),
