@@ -53,11 +53,6 @@ static int read_ns(PyObject *value, int64_t *ns) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Built-in iterators run no bytecode, so no signal is handled between two of their items. */
-static int runs_no_bytecode(PyObject *iterator) {
-  return !PyGen_Check(iterator) && !(Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_HEAPTYPE);
-}
-
 static PyObject *drawn(const fw_source *source) {
   if (source->drawn_ns == NULL)
     return Py_NewRef(Py_None);
@@ -123,7 +118,6 @@ static PyObject *run(PyObject *module, PyObject *args, PyObject *kwargs) {
                       .item_is_time = item_is_time,
                       .ledger = ledger == NULL ? NULL : &ledger->ledger,
                       .report = report == Py_None ? NULL : report,
-                      .runs_no_bytecode = iterator != Py_None && runs_no_bytecode(iterator),
                       .holds_items = samples && (plan.item_timeout_ns != FW_NEVER || plan.total_timeout_ns != FW_NEVER ||
                                                  plan.queue != FW_UNKNOWN),
                       .failures = PyList_New(0)};

@@ -116,7 +116,8 @@ static int64_t own_time(fw_source *source, uint64_t index, PyObject *item) {
 /* Pulls one item and offers it. 1: go on; 2: nothing more may start; 0: the end; else as fw_host.pull. */
 static int pull_one(fw_source *source, fw_run *run) {
   uint64_t index = source->ledger->pulled;
-  if (source->runs_no_bytecode && index % PULLS_PER_SIGNAL_CHECK == 0 && PyErr_CheckSignals() < 0) {
+  /* An iterator written in C runs no bytecode, between two of which Python itself would look. */
+  if (index % PULLS_PER_SIGNAL_CHECK == 0 && PyErr_CheckSignals() < 0) {
     stash(source, 1);
     return FW_PULL_INTERRUPTED;
   }

@@ -15,7 +15,6 @@ typedef struct fw_source {
   fw_ledger *ledger;     /* borrowed */
   PyThreadState *thread; /* the caller's, while it is without the GIL */
   PyObject *report;      /* borrowed; called with (done, failed), or NULL */
-  int runs_no_bytecode;  /* the iterator is a built-in one: signals must be looked for */
 
   PyObject *failures; /* owned list of (index, item, exception): items whose value is none */
   int64_t *drawn_ns;  /* owned by PyMem_Raw; the times of the items that started, where they are their own */
