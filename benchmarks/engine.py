@@ -148,12 +148,17 @@ def import_time(rounds: int) -> dict[str, Any]:
 
 
 _IN_FLIGHT = """
-import resource, sys
 import fanwidth as fw
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def peak():  # kB; ru_maxrss would be the parent's, where that was larger
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+fw.run({action}, 10, strategy="{strategy}", {options})
+before = peak()
 run = fw.run({action}, {items}, strategy="{strategy}", {options})
 assert run.ok, run
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+print((peak() - before) * 1024 / 1e6)
 """
 
 
@@ -165,7 +170,7 @@ def resident(name: str, target: float, **what: Any) -> dict[str, Any]:
 
 
 def flatness(largest: int, rounds: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """CPU per item over sizes, for a mixed job: all at once, real clock, minus nothing."""
+    """CPU per item over sizes: how much dearer an item of a larger run is. What a small run costs is mostly the call itself."""
     sizes = [10**power for power in range(4, 8) if 10**power <= largest]
     points = []
     for strategy, options in (("when_all", {}), ("bounded", {"limit": 1_000, "clock": "virtual"})):
@@ -178,9 +183,12 @@ def flatness(largest: int, rounds: int) -> tuple[list[dict[str, Any]], dict[str,
                     fw.run(WAIT, size, strategy=strategy, **options)
                 costs.append((time.process_time() - begin) / size / repeats * 1e9)
             points.append({"strategy": strategy, "items": size, "CPU ns/item": statistics.median(costs[1:])})
-    wide = [p["CPU ns/item"] for p in points if p["strategy"] == "bounded"]
-    reached = max(wide) / min(wide)
-    name = f"cost per item, {sizes[0]:,} to {sizes[-1]:,} items, largest / smallest"
+    growth = []
+    for strategy in ("when_all", "bounded"):
+        costs = [p["CPU ns/item"] for p in points if p["strategy"] == strategy]
+        growth.append(max(costs) / costs[0])
+    reached = max(growth)
+    name = f"CPU per item, at most, to that of {sizes[0]:,} items (up to {sizes[-1]:,})"
     return points, {"case": name, "of": "x", "target": 2, "reached": reached, "met": reached <= 2}
 
 

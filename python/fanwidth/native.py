@@ -174,10 +174,11 @@ def execute(
     `stop`: the driver's own token. `origin_ns`: when the run began, where that was before this call.
     """
     drawn: Drawn = ("given", 0.0, 0.0, None) if action.time is None else action.time.drawn()
-    origin_ns = _core.clock_ns() if origin_ns is None else origin_ns
+    began_ns = _core.clock_ns() if origin_ns is None else origin_ns
     counted = source.counted and not action.item_is_time
     if not counted and options.reads_ahead:
-        source, raised = read_ahead(source, options, origin_ns)
+        source, raised = read_ahead(source, options, began_ns)
+        origin_ns = began_ns
         if raised is not None:
             return never_started(source, raised), source
         if action.item_is_time:
@@ -189,7 +190,7 @@ def execute(
                 return never_started(source, error), source
     pulled = not counted and not options.reads_ahead
     iterator = iterator_of(source.items) if pulled else None
-    given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns}
+    given = {"report": report, "stop": stop, "item_is_time": pulled and action.item_is_time, "origin_ns": origin_ns or 0}
     try:
         facts = _call(action, drawn, options, iterator=iterator, total=source.total, **given)
     finally:
