@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { LARGE = 1 << 20 }; /* entries: a bucket that was as large gives its memory back when it is empty */
+enum { LARGE = 1 << 18 }; /* entries: a bucket that was as large gives its memory back when it is empty */
 
 static void empty(fw_bucket *bucket) {
   bucket->size = 0;

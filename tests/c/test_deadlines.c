@@ -284,7 +284,7 @@ static void a_pop_without_memory(void) {
 static void large_buckets_give_back(void) {
   twin pair;
   twin_open(&pair, 1);
-  enum { MANY = 200000 };
+  enum { MANY = 1000000 };
   fw_deadlines *d = &pair.deadlines;
   CHECK_EQUAL(fw_deadlines_push(d, 0, 1, INT64_C(1) << 40), 0);
   for (uint64_t id = 1; id <= MANY; id++)
