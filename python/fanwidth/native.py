@@ -211,7 +211,7 @@ def to_record(facts: dict[str, Any], action: NativeAction, source: Source, optio
         ledger=ledger,
         failures=facts["failures"],
         items=facts["items"],
-        raised=facts["raised"],
+        raised=facts.pop("raised"),  # the frames of its traceback hold the facts
         effective_limit=effective_limit,
         limited_by=limited_by,
         drawn_ns=None if facts["drawn_ns"] is None else memoryview(facts["drawn_ns"]).cast("q"),
