@@ -16,7 +16,7 @@ from ._version import __version__
 
 _unusable: ImportError | None = None
 try:
-    from . import _core as _core
+    importlib.import_module("._core", __name__)  # "from . import" would tell of a circular import where there is none
 except ImportError as error:
     _unusable = ImportError(
         f"fanwidth's compiled part fanwidth._core cannot be loaded ({error}): install fanwidth anew with pip, "
