@@ -206,7 +206,9 @@ def to_record(facts: dict[str, Any], action: NativeAction, source: Source, optio
     """The engine's facts as every driver gives them."""
     ledger = facts["ledger"]
     effective_limit, limited_by = _bound(facts, action, source, options)
-    clock = "virtual" if options.clock == "virtual" else "timerfd" if facts["uses_timerfd"] else "monotonic"
+    waits = action.name in ("delay", "service")
+    real = "timerfd" if facts["uses_timerfd"] else "uv_timer_t" if waits else "monotonic"
+    clock = "virtual" if options.clock == "virtual" else real
     record = Record(
         ledger=ledger,
         failures=facts["failures"],
