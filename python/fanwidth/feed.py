@@ -26,8 +26,6 @@ FAILURE, TIMEOUT, CANCEL, SOURCE, INTERRUPT = 1, 2, 3, 4, 5
 """Why a run stops, as csrc/ledger.h numbers it."""
 
 _NS = 1_000_000_000
-_SHORTEST_NS = 10_000_000
-"""Runs below 10 ms are too short to say what bound them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,7 @@ def _bound(feed: _core.Feed, options: Options, threads: int, refused: bool) -> t
     ledger = feed.ledger
     elapsed = ledger.last_finish_ns
     limit = ledger.total if options.limit is None else feed.limit
-    long = elapsed >= _SHORTEST_NS
+    long = elapsed >= native.SHORTEST_NS
     if refused:
         return threads, "threads"
     if options.limit is None and threads and ledger.total > MAX_THREADS:  # also where they were never all busy

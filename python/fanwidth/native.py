@@ -18,6 +18,8 @@ MAX_THREADS = 1024
 STOP_SOURCE = 4
 """The engine's number for a source that raised: FW_STOP_SOURCE of csrc/ledger.h."""
 NS = 1_000_000_000
+SHORTEST_NS = 10_000_000
+"""Runs below 10 ms are too short to say that their source bound them."""
 Report = Callable[[int, int], object]
 
 _NOTHING: Drawn = constant(0).drawn()
@@ -242,7 +244,8 @@ def _bound(facts: dict[str, Any], action: NativeAction, source: Source, options:
         return ceiling, "cpus"
     if total < limit or options.limit is None:
         return total, "items"
-    if facts["pulling_ns"] * 2 > ledger.last_finish_ns > 0 and options.clock == "real" and ledger.peak_in_flight < limit:
+    long_enough = options.clock == "real" and ledger.last_finish_ns >= SHORTEST_NS
+    if long_enough and facts["pulling_ns"] * 2 > ledger.last_finish_ns and ledger.peak_in_flight < limit:
         return limit, "source"
     return limit, "limit"
 
